@@ -59,6 +59,14 @@ class InputCurve:
         """No inputs."""
         return cls(np.zeros(1), np.zeros((1, 4, 0)))
 
+    def held_since(self, begin: float) -> "InputCurve":
+        """The same, constant from an earlier time on."""
+        before = np.zeros((1, *self.cubics.shape[1:]))
+        before[0, 0] = self.cubics[0, 0]
+        return InputCurve(
+            np.append(begin, self.starts), np.ascontiguousarray(np.concatenate([before, self.cubics]))
+        )
+
     def __call__(self, t: np.ndarray) -> np.ndarray:
         """Values (n, m) at times (n,)."""
         which = np.clip(np.searchsorted(self.starts, t, side="right") - 1, 0, None)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fim_dynsys.estimation.experiments import Event, Experiment, InputCurve
 from fim_dynsys.estimation.objective import Objective, Observable
-from fim_dynsys.estimation.parameters import Parameter, ParameterSpace
+from fim_dynsys.estimation.parameters import Parameter, ParameterSpace, Prior
 from fim_dynsys.estimation.programs import Program, program
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Run:
         What parameters are in this run: numbers, or names of estimated ones.
     guess : array (d,)
         First states to start the search from, NaN where there is none.
+    first_bounds, first_priors : dict
+        Bounds and priors of estimated first states, by state.
     """
 
     times: np.ndarray
@@ -51,6 +53,8 @@ class Run:
     errors: np.ndarray
     overrides: Mapping[str, float | str] = field(default_factory=dict)
     guess: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    first_bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    first_priors: Mapping[str, Prior] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +81,6 @@ class Problem:
         All.
     sizes : array (d,)
         Natural sizes of the states.
-    first_bounds : dict
-        Bounds of estimated first states, by state.
     """
 
     states: tuple[str, ...]
@@ -91,7 +93,6 @@ class Problem:
     parameters: tuple[Parameter, ...]
     runs: tuple[Run, ...]
     sizes: np.ndarray
-    first_bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @cached_property
     def _local(self) -> tuple[str, ...]:
@@ -120,11 +121,19 @@ class Problem:
         for k, run in enumerate(self.runs):
             for i, first in enumerate(run.first):
                 if first is None:
-                    low, high = self.first_bounds.get(self.states[i], (-np.inf, np.inf))
+                    low, high = run.first_bounds.get(self.states[i], (-np.inf, np.inf))
+                    prior = run.first_priors.get(self.states[i])
                     guess = run.guess[i] if len(run.guess) else np.nan
                     start = float(guess) if np.isfinite(guess) else None
                     found.append(
-                        Parameter(self.first_name(i, k), low, high, size=float(self.sizes[i]), start=start)
+                        Parameter(
+                            self.first_name(i, k),
+                            low,
+                            high,
+                            size=float(self.sizes[i]),
+                            prior=prior,
+                            start=start,
+                        )
                     )
         return ParameterSpace(found)
 
@@ -190,4 +199,6 @@ def piece(run: Run, first_row: int, last_row: int, start: np.ndarray, estimated:
         values=run.values[chosen],
         errors=run.errors[chosen],
         guess=start,
+        first_bounds=run.first_bounds if first_row == 0 else {},
+        first_priors=run.first_priors if first_row == 0 else {},
     )

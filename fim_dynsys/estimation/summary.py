@@ -177,17 +177,23 @@ def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     size = np.where(space.log, 1.0, np.where(size > 0, size, 1.0))
     pushed = ((theta <= space.low) & (now.gradient > 0)) | ((theta >= space.high) & (now.gradient < 0))
     free = np.flatnonzero(~pushed)
-    matrix = now.curvature[np.ix_(free, free)] * size[free] * size[free][:, None]
-    values, vectors = np.linalg.eigh(matrix + np.eye(len(free)) / _WIDE**2)
-    values = np.maximum(values, 1e-2 / _WIDE**2)  # rounding leaves less than the prior
+    prior = np.diag(space.prior(theta)[2])
     objective = fit.problem.objective
     n = int(objective.estimated.sum())
     factor = n / max(n - len(free), 1) if n else 1.0
-    covariance = np.zeros((len(space), len(space)))
-    covariance[np.ix_(free, free)] = (vectors / values) @ vectors.T * size[free] * size[free][:, None]
-    vague = np.sqrt(np.diagonal(covariance)) > _UNKNOWN * size
+
+    def inverse(curvature: np.ndarray) -> np.ndarray:
+        matrix = curvature[np.ix_(free, free)] * size[free] * size[free][:, None]
+        values, vectors = np.linalg.eigh(matrix + np.eye(len(free)) / _WIDE**2)
+        values = np.maximum(values, 1e-2 / _WIDE**2)  # rounding leaves less than the prior
+        found = np.zeros((len(space), len(space)))
+        found[np.ix_(free, free)] = (vectors / values) @ vectors.T * size[free] * size[free][:, None]
+        return found
+
+    covariance = factor * inverse(now.curvature + (factor - 1.0) * prior)  # the prior's part is no estimate
+    vague = np.sqrt(np.diagonal(inverse(now.curvature))) > _UNKNOWN * size
     slope = space.slope(theta)
-    return factor * covariance * slope * slope[:, None], vague
+    return covariance * slope * slope[:, None], vague
 
 
 def _paths(problem: Problem, fit: Fit) -> tuple[list[np.ndarray], list[Path] | None]:

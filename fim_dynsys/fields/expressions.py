@@ -1,7 +1,9 @@
 """Right-hand sides as text: read into sympy without evaluating it, and compiled to numpy functions."""
 
 import ast
+import keyword
 import math
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
@@ -15,7 +17,7 @@ _LONGEST = 10_000  # characters of one expression
 _DEEPEST = 100  # levels of brackets and operators
 _HIGHEST = 100.0  # exponent; sympy multiplies powers out
 _LARGEST = 20_000  # parts of a derivative, which take sympy and numpy some seconds
-_FUNCTIONS = (
+FUNCTIONS = (
     "sin",
     "cos",
     "tan",
@@ -71,7 +73,9 @@ def parse(text: str, symbols: "Mapping[str, Expr] | None" = None) -> "Expr":
     try:
         tree = ast.parse(text.strip().replace("^", "**"), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ValueError(f"parse: expected an expression, got {text[:60]!r} ({error}).") from error
+        words = sorted({word for word in re.findall(r"[A-Za-z_]+", text) if keyword.iskeyword(word)})
+        hint = f"; {words[0]!r} is a word of Python, so give it another name" if words else ""
+        raise ValueError(f"parse: expected an expression, got {text[:60]!r} ({error}){hint}.") from error
     return _Builder(text, dict(symbols or {})).build(tree.body, 0)
 
 
@@ -80,13 +84,13 @@ class _Builder:
         import sympy
 
         self.text, self.symbols = text, symbols
-        self.functions = {name: getattr(sympy, name) for name in _FUNCTIONS if name != "abs"}
+        self.functions = {name: getattr(sympy, name) for name in FUNCTIONS if name != "abs"}
         self.functions["abs"] = sympy.Abs
         self.sympy = sympy
 
     def refuse(self, what: str) -> NoReturn:
         raise ValueError(
-            f"parse: expected numbers, names, + - * / ** and {', '.join(_FUNCTIONS)} in {self.text[:60]!r}, "
+            f"parse: expected numbers, names, + - * / ** and {', '.join(FUNCTIONS)} in {self.text[:60]!r}, "
             f"got {what}."
         )
 
@@ -174,7 +178,7 @@ def check_expression(expression: "Expr") -> None:
     """
     import sympy
 
-    allowed = {getattr(sympy, name) for name in _FUNCTIONS if name not in ("abs", "sqrt")}
+    allowed = {getattr(sympy, name) for name in FUNCTIONS if name not in ("abs", "sqrt")}
     allowed |= {sympy.Abs, sympy.Add, sympy.Mul, sympy.Pow, sympy.Symbol, sympy.Dummy}
     for node in sympy.preorder_traversal(expression):
         number = node.is_number and node.is_real and node.is_finite and not node.args
@@ -182,7 +186,7 @@ def check_expression(expression: "Expr") -> None:
         what = what or _refused_part(node)
         if what is not None:
             raise ValueError(
-                f"SymbolicField: expected sums, products, powers and {', '.join(_FUNCTIONS)}, got {what}."
+                f"SymbolicField: expected sums, products, powers and {', '.join(FUNCTIONS)}, got {what}."
             )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -19,11 +18,13 @@ from fim_dynsys.errors import (
     warn,
 )
 from fim_dynsys.estimation.curves import function_curve, sampled_curve
-from fim_dynsys.estimation.description import Description, Known, describe
+from fim_dynsys.estimation.description import Description, describe
 from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.estimation.fits import Fit, fit_problem, refined
+from fim_dynsys.estimation.happenings import dose_lists, event_lists, read_begins
 from fim_dynsys.estimation.identifiability import Identifiability, identifiability
 from fim_dynsys.estimation.integration import path_of
+from fim_dynsys.estimation.known import Known
 from fim_dynsys.estimation.problem import Problem
 from fim_dynsys.estimation.profiles import LEVELS, Profile, profile
 from fim_dynsys.estimation.programs import TIME
@@ -78,20 +79,22 @@ class EquationsModel(VectorFieldModel):
         ``{"k": "log"}`` or ``"linear"``: how parameters are searched. Default by logarithms where they cannot
         be negative, by their bounds or by where they stand in the equations.
     priors : dict, optional
-        ``("normal", mean, deviation)`` or ``("lognormal", median, deviation of the logarithm)`` by parameter:
-        the fit is then the most probable one.
+        ``("normal", mean, deviation)`` or ``("lognormal", median, deviation of the logarithm)`` by parameter
+        or state, of which it is the first value: the fit is then the most probable one.
     start : dict, optional
-        Where parameters, and first states, start, if that is known.
+        Where parameters, and first states, start, if that is known; within their bounds.
     initial : dict or list of dicts, optional
         First states: a number, a pair of bounds, or an expression in parameters, such as ``{"a": "dose"}``.
         Others are estimated. A list has one dict for each trajectory.
     t0 : float or list, optional
-        When the states are those of `initial`; default the first sample of each trajectory.
+        When the states are those of `initial`; default the first sample of each trajectory, or a dose or an
+        event before it.
     doses : list, optional
         ``(time, state, amount)``: what is added to a state; amounts may be expressions in parameters. A list
-        of such lists has one for each trajectory. A sample at the time of a dose is taken before it.
+        of such lists has one for each trajectory. A sample at the time of a dose is taken before it, first
+        states at that time too. Doses before `t0` are an error, doses that no sample follows a warning.
     events : dict or list of dicts, optional
-        ``{time: {"state": value}}``: what a state is set to.
+        ``{time: {"state": value}}``: what a state is set to, before doses at the same time.
     noise : str, tuple or dict by column, optional
         ``"normal"``, ``"lognormal"``, ``"relative"``, ``"laplace"``, ``"poisson"``; with a scale as
         ``("normal", "a + b*y")``, an expression in states and parameters. Default normal, of one unknown
@@ -252,7 +255,7 @@ class EquationsModel(VectorFieldModel):
         word = self.hold if hold is None else hold
         if isinstance(word, str) and trajectories.input_names:
             trajectories = trajectories.with_hold(word)  # which scores and plots of these data follow too
-        curves = None if curve is None else _function_curves(caller, curve, trajectories, self.t0)
+        curves = None if curve is None else self._function_curves(caller, curve, trajectories)
         with np.errstate(all="ignore"):
             field = self._estimated(trajectories, states, columns, errors, curves, hold)
         self._sigma = errors
@@ -333,6 +336,18 @@ class EquationsModel(VectorFieldModel):
             )
         return list(given)
 
+    def _function_curves(
+        self, caller: str, u: Callable[[float], ArrayLike], trajectories: Trajectories
+    ) -> list[InputCurve]:
+        """A function of time as cubics over each trajectory."""
+
+        def values(t: np.ndarray) -> np.ndarray:
+            return np.stack([np.atleast_1d(real_array(u(float(s)), caller, "u(t)")) for s in t])
+
+        times = [t for t, _ in trajectories.arrays()]
+        begins, _ = read_begins(caller, self.t0, times, self.doses, self.events, self.initial)
+        return [function_curve(values, begin, float(t[-1])) for t, begin in zip(times, begins, strict=True)]
+
     def _described(
         self,
         trajectories: Trajectories,
@@ -398,6 +413,7 @@ class EquationsModel(VectorFieldModel):
             "states": list(states),
             "observed": list(columns),
             "hold": described.holds,
+            "notes": list(described.notes),
         }
         if curves is not None:
             report["curves"] = [[c.starts.tolist(), c.cubics.tolist()] for c in curves]
@@ -497,6 +513,8 @@ class EquationsModel(VectorFieldModel):
     def _warn_of_problems(self, method: str) -> None:
         super()._warn_of_problems(method)
         report = self.field_.fit_info.report
+        for note in report.get("notes", ()):
+            warn(f"{self._caller}.{method}: {note}.", DataWarning)
         if report["status"] != "converged":
             warn(
                 f"{self._caller}.{method}: the best search ended without convergence ({report['status']}); "
@@ -729,11 +747,9 @@ class EquationsModel(VectorFieldModel):
 
     def _change_times(self) -> list[float]:
         """Times of the doses and events of all trajectories."""
-        doses, events = self.doses or [], self.events or {}
-        if any(not isinstance(own[0], Real) for own in doses if own):
-            doses = [dose for own in doses for dose in own]
-        several = [events] if isinstance(events, Mapping) else events
-        return [float(dose[0]) for dose in doses if dose] + [float(at) for own in several for at in own]
+        n = len(self.context_)
+        entries = [*dose_lists(self._caller, self.doses, n), *event_lists(self._caller, self.events, n)]
+        return [time for own in entries for time, _, _ in own]
 
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Draws of the field from the likelihood and priors of its parameters, within the bounds.
@@ -795,22 +811,6 @@ def _clock(taken: set[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _function_curves(
-    caller: str, u: Callable[[float], ArrayLike], trajectories: Trajectories, t0: Any
-) -> list[InputCurve]:
-    """A function of time as cubics over each trajectory."""
-
-    def values(t: np.ndarray) -> np.ndarray:
-        return np.stack([np.atleast_1d(real_array(u(float(s)), caller, "u(t)")) for s in t])
-
-    pairs = trajectories.arrays()
-    begins = list(t0) if isinstance(t0, Sequence) else [t0] * len(pairs)
-    return [
-        function_curve(values, float(t[0] if begin is None else begin), float(t[-1]))
-        for (t, _), begin in zip(pairs, begins, strict=True)
-    ]
 
 
 def _states(problem: Problem, data: Trajectories, summary: Summary, driven: Sequence[str]) -> Trajectories:

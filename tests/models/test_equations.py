@@ -236,20 +236,107 @@ def test_dry_friction_is_not_biased():
     assert "sign" in model.equations()[1]
 
 
-def test_what_is_not_there_is_an_error():
+def test_what_is_not_there_or_contradicts_itself_is_an_error():
     t, y = HOURS, oral(HOURS)
+    given = {"initial": {"g": 4.0, "c": 0}, "t0": 0.0}
     for options, match in (
         ({"bounds": {"kk": (0, 1)}}, "expected bounds among"),
         ({"bounds": {"ka": (1, 0)}}, "low < high"),
+        ({"bounds": {"ka": (False, "1")}}, "as numbers low < high"),
         ({"initial": {"q": 1}}, "expected initial states among"),
+        ({"initial": {"g": "c"}}, "an expression in parameters"),
+        ({"initial": {"g": (1, 2)}, "bounds": {"g": (3, 4)}}, "bounds of g that overlap"),
         ({"doses": [(0, "q", 1)]}, "doses as"),
         ({"doses": (0, "g", 1)}, "doses as a list"),
         ({"doses": [[0, 0]]}, "doses as"),
+        ({"doses": [(0, "g", "c*2")]}, "in parameters alone"),
+        ({"doses": [(-1.0, "g", 1)], "t0": 0.0}, "from t0 = 0 on, .* a dose at -1"),
+        ({"events": {-1.0: {"g": 1}}, "t0": 0.0}, "an event at -1"),
+        ({"events": {"noon": {"g": 1}}}, "time of an event"),
+        ({"events": {1.0: 2.0}}, "as {state: value}"),
         ({"noise": "odd"}, "expected noise"),
+        ({"noise": ("normal", 0.0)}, "scale of the errors"),
         ({"t0": 1.0}, "t0 at or before"),
         ({"scale": {"ka": "cubic"}}, "expected scale"),
+        ({"scale": {"ka": "log"}, "bounds": {"ka": (-1, 2)}}, "positive bounds and starts"),
+        ({"scale": "log", "start": {"ka": -1.0}}, "positive bounds and starts"),
         ({"priors": {"ka": (1, 2)}}, "expected the prior"),
-        ({"doses": [(0, "g", "c*2")]}, "in parameters alone"),
+        ({"start": {"ka": 9.0}, "bounds": {"ka": (0, 2)}}, "start of ka within its bounds"),
+        ({"start": {"g": 9.0}, "bounds": {"g": (0, 2)}}, "start of g within its bounds"),
+        (given | {"start": {"g": 9.0}}, "start of states that are estimated"),
+        (given | {"priors": {"g": ("normal", 1, 1)}}, "priors of states that are estimated"),
+        (given | {"bounds": {"g": (0, 1)}}, "first g within its bounds"),
+        ({"fixed": {"ka": 1.5}, "bounds": {"ka": (2, 3)}}, "fixed ka within its bounds"),
+        ({"fixed": {"ka": np.nan}}, "fixed value of ka"),
+        ({"fixed": {"ka": "2*ke", "ke": "ka/2"}}, "in a circle"),
+        ({"fixed": {"ka": "9*ke"}, "bounds": {"ka": (2, 3)}}, r"fixed makes '9\*ke'"),
+        ({"fixed": {"kk": "9*ke"}}, "expected fixed among"),
+        ({"hold": "weird"}, "expected hold"),
     ):
         with pytest.raises(ValueError, match=match):
             load(ORAL, **options).fit(y, t, observed=["c"])
+    with pytest.raises(ValueError, match=r"such as exp\(x\)"):
+        load({"c": "-exp*c"}).fit(y, t, feature_names=["c"])
+    with pytest.raises(ValueError, match="another name"):
+        load({"c": "-lambda*c"}).fit(y, t, feature_names=["c"])
+
+
+@pytest.mark.parametrize(
+    ("noise", "sigma", "values", "match"),
+    [
+        ("lognormal", None, [2.0, 1.0, 0.0], "positive values of c"),
+        ("poisson", None, [2.0, -1.0, 0.0], "counts of at least 0"),
+        ("relative", 0.1, [2.0, 1.0, 0.5], "either sigma or noise"),
+    ],
+)
+def test_values_that_no_such_noise_gives(noise, sigma, values, match):
+    with pytest.raises(ValueError, match=match):
+        load({"c": "-k*c"}, noise=noise).fit(values, 1.0, feature_names=["c"], sigma=sigma)
+
+
+def test_nothing_that_is_given_is_dropped_in_silence():
+    t, y = HOURS, oral(HOURS)
+    names = ("ka", "ke", "V")
+    with pytest.warns(DataWarning, match=r"before the first dose or event, at 0; t0 says"):
+        model = load(ORAL, initial={"g": 0, "c": 0}, doses=[(0.0, "g", 4.0)], bounds={"ka": (1, None)})
+        found = model.fit(y, t, observed=["c"]).parameters_
+    np.testing.assert_allclose([found[k] for k in names], [1.5, 0.08, 0.5], rtol=1e-5)
+    with pytest.warns(DataWarning, match="at 30 have no effect"):
+        load(ORAL, initial={"g": 4, "c": 0}, t0=0, doses=[(30.0, "g", 4.0)]).fit(y, t, observed=["c"])
+    x = np.exp(-0.5 * np.arange(8.0))
+    with pytest.warns(DataWarning, match="depends on the input w"):
+        load({"c": "-k*c"}).fit(x, 1.0, u=np.arange(8.0) ** 2, feature_names=["c", "w"])
+    with pytest.warns(DataWarning, match="no equation holds the state c, and C is taken"):
+        load({"c": "-k*C"}).fit(x, 1.0, feature_names=["c"])
+    with pytest.warns(DataWarning, match="other than whole numbers"):
+        load({"c": "-k*c"}, noise="poisson").fit(x, 1.0, feature_names=["c"])
+    with pytest.warns(DataWarning, match="inputs before their first sample"):
+        load({"c": "-k*c + b*u"}, t0=-1.0).fit(x, 1.0, u=np.arange(8.0) ** 2, feature_names=["c", "u"])
+
+
+def test_a_dose_at_the_time_of_a_sample_up_to_rounding_comes_after_it():
+    t = 0.1 * np.arange(8)  # its fourth is 0.30000000000000004
+    x = 2.0 * np.exp(-1.5 * t)
+    x[t > 0.35] += np.exp(-1.5 * (t[t > 0.35] - 0.3))
+    model = load({"c": "-k*c"}, doses=[(0.3, "c", 1.0)]).fit(x, t, feature_names=["c"])
+    assert model.parameters_["k"] == pytest.approx(1.5, rel=1e-6)
+    both = load({"c": "-k*c"}, doses=[(0.3, "c", 1.0)], events={0.3: {"c": 2.0 * np.exp(-0.45)}})
+    assert both.fit(x, t, feature_names=["c"]).parameters_["k"] == pytest.approx(1.5, rel=1e-6)
+
+
+def test_a_prior_of_a_first_state_and_a_chain_of_ties():
+    t, y = HOURS, oral(HOURS)
+    known = {"t0": 0.0, "initial": {"c": 0}, "bounds": {"ka": (1, None)}}
+    model = load(ORAL, priors={"g": ("normal", 4.0, 0.1)}, **known).fit(y, t, observed=["c"])
+    assert model.parameters_["g(0)"] == pytest.approx(4.0, rel=1e-4)
+    assert model.parameter_errors_["g(0)"] == pytest.approx(0.1, rel=0.01)
+    tied = load(
+        ORAL,
+        fixed={"V": "w/2", "w": "2*q", "dose": "2*half", "half": 2.0},
+        t0=0.0,
+        initial={"g": "dose", "c": 0},
+        bounds={"ka": (1, None)},
+    )
+    found = tied.fit(y, t, observed=["c"]).parameters_
+    assert set(found) == {"ka", "ke", "q"}
+    assert found["q"] == pytest.approx(0.5, rel=1e-5)

@@ -1,0 +1,120 @@
+"""How measurements scatter, as users say it."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fim_dynsys.errors import check_number
+from fim_dynsys.estimation.known import Reader, is_number, is_pair
+from fim_dynsys.estimation.objective import Errors, Observable
+from fim_dynsys.estimation.programs import TIME
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+_LEAST = 1e-300  # a scale is positive
+
+
+def read_observables(
+    read: Reader,
+    columns: Sequence[str],
+    means: "Sequence[Expr]",
+    noise: Any,
+    poisson: bool,
+    known_errors: bool,
+) -> "tuple[tuple[Observable, ...], tuple[Expr, ...], set[str]]":
+    """How each column is measured; expectations and then scales of errors; names of parameters of these.
+
+    Parameters
+    ----------
+    read : Reader
+        Of expressions.
+    columns : sequence of str
+        What the data's columns are.
+    means : sequence of sympy.Expr
+        What is expected in each.
+    noise : str, tuple or dict by column
+        As users give it.
+    poisson, known_errors : bool
+        Whether the samples are counts; whether standard deviations of the samples are given.
+
+    Raises
+    ------
+    ValueError
+        For other words, columns that there are not, and errors that are given twice.
+    """
+    import sympy
+
+    caller = read.caller
+    words = dict(noise) if isinstance(noise, Mapping) else dict.fromkeys(columns, noise)
+    unknown = set(words) - set(columns)
+    if unknown:
+        raise ValueError(f"{caller}: expected noise of {', '.join(columns)}, got that of {sorted(unknown)}.")
+    observables: list[Observable] = []
+    scales: list[Expr] = []
+    names: set[str] = set()
+    for k, (column, mean) in enumerate(zip(columns, means, strict=True)):
+        word = words.get(column)
+        kind, size = (word if len(word) == 2 else (word, None)) if is_pair(word) else (word, None)
+        kind = "poisson" if kind is None and poisson else kind or "normal"
+        if kind != "relative" and kind not in {e.value for e in Errors}:
+            raise ValueError(
+                f"{caller}: expected noise 'relative', {', '.join(repr(e.value) for e in Errors)}, or "
+                f"one with a scale, such as ('normal', 'a + b*y'), got {word!r}."
+            )
+        if known_errors and (kind in ("relative", "poisson") or size is not None):
+            raise ValueError(
+                f"{caller}: expected either sigma or noise {word!r} of {column}, got both; leave one out."
+            )
+        if kind == "poisson" and size is not None:
+            raise ValueError(f"{caller}: expected noise 'poisson' without a scale, got {word!r}.")
+        if size is not None and is_number(size):
+            check_number(caller, f"the scale of the errors of {column}", size, low=_LEAST)
+        if kind == "relative":
+            size = f"error_{k}" if size is None else size
+            expression = read(size) * sympy.Abs(mean)
+            names |= {s.name for s in read(size).free_symbols}
+            kind = "normal"
+        else:
+            expression = None if size is None else read(size)
+            if expression is not None:
+                names |= {s.name for s in expression.free_symbols} - {s.name for s in mean.free_symbols}
+        at = -1
+        if expression is not None:
+            at = len(columns) + len(scales)
+            scales.append(expression)
+        observables.append(Observable(column, Errors(kind), k, at))
+    names -= {*read.states, *read.inputs, TIME}
+    return tuple(observables), (*means, *scales), names
+
+
+def check_values(caller: str, observables: Sequence[Observable], x: Sequence[np.ndarray]) -> list[str]:
+    """Hold measurements (n, m) to what their errors allow; what a reader is to be warned of.
+
+    Raises
+    ------
+    ValueError
+        For values of which there is no logarithm, and counts below zero.
+    """
+    notes = []
+    values = np.concatenate(list(x))
+    for k, observable in enumerate(observables):
+        own = values[:, k][np.isfinite(values[:, k])]
+        kind = observable.errors
+        if kind.of_logarithm and (own <= 0).any():
+            raise ValueError(
+                f"{caller}: expected positive values of {observable.name}, whose errors are {kind.value}, "
+                f"got {own.min():g}; take noise 'normal' or 'relative', or NaN for what was not seen."
+            )
+        if kind is Errors.POISSON:
+            if (own < 0).any():
+                raise ValueError(
+                    f"{caller}: expected counts of at least 0 of {observable.name}, got {own.min():g}."
+                )
+            if (own != np.round(own)).any():
+                notes.append(
+                    f"{observable.name} holds other than whole numbers: Poisson errors are those of counts, "
+                    "not of rates or shares"
+                )
+    return notes
