@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def is_number(value: Any) -> bool:
     return not isinstance(value, str) and not hasattr(value, "free_symbols")
 
 
-def is_pair(value: Any) -> bool:
+def is_pair(value: Any) -> TypeGuard[Sequence[Any]]:
     """Whether a value is a list or a tuple."""
     return isinstance(value, Sequence) and not isinstance(value, str)
 
@@ -151,7 +151,6 @@ def tie(read: Reader, fixed: Words | None) -> None:
             f"{read.caller}: expected fixed expressions in other parameters, got {', '.join(circle)}, which "
             "depend on each other in a circle."
         )
-    return found
 
 
 def fixed_numbers(caller: str, fixed: Words | None) -> dict[str, float]:
