@@ -221,25 +221,43 @@ class LatentNetwork(nn.Module, abc.ABC):
 # ---------------------------------------------------------------------- the model
 
 
+@dataclass(eq=False, repr=False)  # which writes __init__; what it prints is scikit-learn's
 class LatentModel(TrajectoryModel, BaseEstimator):
     """What latent comparators share: `fit`, `forecast`, `sample`, saving.
 
-    A subclass writes `_network` and has the parameters ``seed``, ``max_seconds``, ``progress``, ``steps``,
-    ``learning_rate``, ``hidden``, ``batch_size``, ``window`` and ``restarts``. After `fit`, `context_` holds
-    the observations used and `report_` how training went.
+    A subclass writes `_network`. After `fit`, `context_` holds the observations used and `report_` how
+    training went.
+
+    Parameters
+    ----------
+    hidden : int
+        Units of each hidden layer.
+    steps, learning_rate, batch_size
+        Of Adam; the rate decays with the cosine of the steps. A step takes `batch_size` windows.
+    window : int
+        Largest number of intervals between samples that one window holds.
+    restarts : int
+        Networks trained side by side, of which the one that forecasts held-out blocks best is kept.
+    seed : int
+        Of initial weights and draws.
+    max_seconds : float or None
+        Wall-clock time after which the best so far is taken.
+    progress : bool or None
+        Whether a bar is shown; None on a terminal.
     """
+
+    hidden: int = 30
+    steps: int = 300
+    learning_rate: float = 0.01
+    batch_size: int = 24
+    window: int = 50
+    restarts: int = 2
+    seed: int = 0
+    max_seconds: float | None = 300.0
+    progress: bool | None = None
 
     kind = ModelKind.LATENT
     min_observations = 10
-    seed: int
-    max_seconds: float | None
-    progress: bool | None
-    steps: int
-    learning_rate: float
-    batch_size: int
-    window: int
-    restarts: int
-    hidden: int
 
     @abc.abstractmethod
     def _network(self, dim: int, replicas: int, source: torch.Generator) -> LatentNetwork:

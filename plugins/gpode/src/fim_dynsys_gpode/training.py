@@ -1,22 +1,25 @@
 """Training of a variational field by the evidence bound of whole paths or of a segment for each interval."""
 
+import abc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fim_dynsys.deadline import Deadline
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.trajectories.container import Trajectories
-from fim_dynsys_common.data import Batch
+from fim_dynsys_common.data import Batch, Units
 from fim_dynsys_common.kernels import cluster_centres
 from fim_dynsys_common.paths import paths
+from fim_dynsys_common.posterior import PosteriorModel
 from fim_dynsys_common.shooting import Segments
 from fim_dynsys_common.training import Trained, generator, train
 from fim_dynsys_gpode.process import InducingPosterior, Process, gaussian_divergence
@@ -241,3 +244,76 @@ def fitted(
         deadline=deadline,
         progress=progress,
     )
+
+
+@dataclass(eq=False, repr=False)  # which writes __init__; what it prints is scikit-learn's
+class VariationalModel(PosteriorModel):
+    """A model whose field is found by variational inference; how its posterior is written, a subclass says.
+
+    Parameters
+    ----------
+    method : {"shooting", "full"}
+        Whether every interval between samples is solved from a start of its own, inferred too; else the paths
+        are solved whole, from their first states.
+    n_inducing : int
+        Inducing points; where they lie is trained.
+    length_scale, variance : float
+        Of the squared-exponential kernels, where training starts; in standard deviations of the states, and
+        of rates of one such deviation in the time in which the state travels it.
+    constraint : float
+        Standard deviation, in those of the states, by which a path may jump between segments in the end.
+    n_samples : int
+        Draws of the starts for each function drawn.
+    iterations, learning_rate
+        Of Adam.
+    seed : int
+        Of all that is drawn.
+    max_seconds : float or None
+        Wall-clock limit of a fit; the schedule follows the clock where it would not end in time.
+    progress : bool or None
+        Whether a bar is shown; None on a terminal.
+    """
+
+    method: str = "shooting"
+    n_inducing: int = 16
+    length_scale: float = 1.3
+    variance: float = 0.5
+    constraint: float = 1e-2
+    n_samples: int = 1
+    iterations: int = 5000
+    learning_rate: float = 0.005
+    seed: int = 0
+    max_seconds: float | None = 600.0
+    progress: bool | None = None
+
+    min_observations = 5
+
+    @abc.abstractmethod
+    def _posterior(self, vectors: Tensor) -> tuple[InducingPosterior, Callable[[], Tensor] | None]:
+        """Posterior of whitened inducing vectors (d, m); layers that the field is sent through, if any."""
+
+    @abc.abstractmethod
+    def _field(self, bound: Bound, units: Units, **description: Any) -> VectorField:
+        """The field of what was trained."""
+
+    def infer(self, trajectories: Trajectories) -> VectorField:
+        """Train on all trajectories together.
+
+        Raises
+        ------
+        ValueError
+            An unknown method, or a setting that is not positive.
+        FitError
+            Where training diverges at once.
+        """
+        settings = Settings.of(self)
+        deadline = Deadline(self._caller, self.max_seconds)
+        batch, process, vectors = begun(
+            trajectories, self._caller, self.n_inducing, self.length_scale, self.variance, self.seed
+        )
+        posterior, layers = self._posterior(vectors)
+        bound = Bound(batch, process, posterior, settings, layers)
+        found = fitted(self._caller, bound, self.seed, deadline, self.progress)
+        bound.load_state_dict(found.state)
+        fit_info = bound.fit_info(found, trajectories)
+        return self._field(bound, batch.units, context=trajectories, fit_info=fit_info)

@@ -6,6 +6,8 @@ A. Solin, E. Tamir and P. Verma, Scalable inference in SDEs by direct matching o
 equation, NeurIPS 2021.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,6 +24,7 @@ _SUBSTEPS = 6  # of sampled paths, whose scheme is of order one half
 _ANNEALING = 0.005  # of the weight of the divergence from the prior, per step, as published
 
 
+@dataclass(eq=False, repr=False)
 class LatentSDE(LatentModel):
     """Latent SDE dz = f(z) dt + L(z) dβ, observed through a decoder; its moments solve an ODE.
 
@@ -31,50 +34,16 @@ class LatentSDE(LatentModel):
         Latent coordinates that the decoder sees; default as many as there are states, at most 6.
     context_dim : int
         Further latent coordinates, which it does not see.
-    hidden : int
-        Units of each hidden layer.
-    steps, learning_rate, batch_size
-        Of Adam; the rate decays with the cosine of the steps. A step takes `batch_size` windows.
-    window : int
-        Largest number of intervals between samples that one window holds.
-    restarts : int
-        Networks trained side by side, of which the one that forecasts held-out blocks best is kept.
-    seed : int
-        Of initial weights and draws.
-    max_seconds : float, optional
-        Wall-clock time after which the best so far is taken.
-    progress : bool, optional
-        Whether a bar is shown; default on a terminal.
+    hidden, steps, learning_rate, batch_size, window, restarts, seed, max_seconds, progress
+        As of `fim_dynsys_common.latent.LatentModel`.
     """
+
+    latent_dim: int | None = None
+    context_dim: int = 0
+    steps: int = 1000
 
     name = "latent-sde"
     version = "2"
-
-    def __init__(
-        self,
-        latent_dim: int | None = None,
-        context_dim: int = 0,
-        hidden: int = 30,
-        steps: int = 1000,
-        learning_rate: float = 0.01,
-        batch_size: int = 24,
-        window: int = 50,
-        restarts: int = 2,
-        seed: int = 0,
-        max_seconds: float | None = 300.0,
-        progress: bool | None = None,
-    ) -> None:
-        self.latent_dim = latent_dim
-        self.context_dim = context_dim
-        self.hidden = hidden
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.window = window
-        self.restarts = restarts
-        self.seed = seed
-        self.max_seconds = max_seconds
-        self.progress = progress
 
     def _network(self, dim: int, replicas: int, source: torch.Generator) -> "MomentNetwork":
         latent = min(dim, 6) if self.latent_dim is None else self.latent_dim

@@ -7,6 +7,7 @@ networks, NeurIPS 2019.
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ _FIRST_LOG_WEIGHT = -4.6  # log standard deviation of the weights: a variance of
 _LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
 
 
+@dataclass(eq=False, repr=False)
 class ODE2VAE(LatentModel):
     """Latent positions s and velocities v, ds = v dt, dv = f(s, v) dt with random weights of f; s is decoded.
 
@@ -34,52 +36,17 @@ class ODE2VAE(LatentModel):
     ----------
     q : int, optional
         Latent positions; default as many as there are states, at most 10.
-    hidden : int
-        Units of each hidden layer.
     gamma : float
         Weight of the divergence of the latent path from what the encoders say of each sample.
-    steps, learning_rate, batch_size
-        Of Adam; the rate decays with the cosine of the steps. A step takes `batch_size` windows.
-    window : int
-        Largest number of intervals between samples that one window holds.
-    restarts : int
-        Networks trained side by side, of which the one that forecasts held-out blocks best is kept.
-    seed : int
-        Of initial weights and draws.
-    max_seconds : float, optional
-        Wall-clock time after which the best so far is taken.
-    progress : bool, optional
-        Whether a bar is shown; default on a terminal.
+    hidden, steps, learning_rate, batch_size, window, restarts, seed, max_seconds, progress
+        As of `fim_dynsys_common.latent.LatentModel`.
     """
+
+    q: int | None = None
+    gamma: float = 1.0
 
     name = "ode2vae"
     version = "1"
-
-    def __init__(
-        self,
-        q: int | None = None,
-        hidden: int = 30,
-        gamma: float = 1.0,
-        steps: int = 300,
-        learning_rate: float = 0.01,
-        batch_size: int = 24,
-        window: int = 50,
-        restarts: int = 2,
-        seed: int = 0,
-        max_seconds: float | None = 300.0,
-        progress: bool | None = None,
-    ) -> None:
-        self.q = q
-        self.hidden = hidden
-        self.gamma = gamma
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.window = window
-        self.restarts = restarts
-        self.seed = seed
-        self.max_seconds = max_seconds
-        self.progress = progress
 
     def _network(self, dim: int, replicas: int, source: torch.Generator) -> "SecondOrderNetwork":
         q = min(dim, 10) if self.q is None else self.q
