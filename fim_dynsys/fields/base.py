@@ -151,7 +151,7 @@ class VectorField(abc.ABC):
     def _repr_html_(self) -> str:
         rows = facts(self._frame, self._fit_info)
         fit = rows.pop("fit", "")
-        return html_block(type(self).__name__, rows, self.shown_equations(), self.picture(), fit)
+        return html_block(type(self).__name__, rows, self.shown_equations(), self._picture(), fit)
 
     def shown_equations(self, errors: bool = True) -> list[str]:
         """Equations for display, a line for each state; none where the field is no sum of terms.
@@ -167,7 +167,7 @@ class VectorField(abc.ABC):
         """State, term and coefficient of each term; none where the field is no sum of terms."""
         return []
 
-    def picture(self) -> str:
+    def _picture(self) -> str:
         """SVG of the flow and the data; empty where there is no box to draw."""
         return flow_picture(self, self._frame)
 

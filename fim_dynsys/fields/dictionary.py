@@ -238,9 +238,9 @@ class DictionaryField(VectorField):
             not known, ``unit`` of the coefficient and ``inner_unit`` of the factor of the state in the
             term's function, which are empty for pure numbers and where the context has no such units.
         """
-        return self.table_in({} if self.context is None else self.context.units)
+        return self._table_in({} if self.context is None else self.context.units)
 
-    def table_in(self, units: Mapping[str, str]) -> pd.DataFrame:
+    def _table_in(self, units: Mapping[str, str]) -> pd.DataFrame:
         """As `to_dataframe`, in given units of states and time; see `Trajectories.units`."""
         given = self.standard_errors
         errors = np.full(self.coefficients.shape, np.nan) if given is None else given

@@ -167,7 +167,7 @@ class DrivenField(VectorField):
     def to_dataframe(self) -> pd.DataFrame:
         """The coefficients as a table; see `DictionaryField.to_dataframe`."""
         if isinstance(self.extended, DictionaryField) and self.context is not None:
-            table = self.extended.table_in(self.context.units)
+            table = self.extended._table_in(self.context.units)
         else:
             table = self.extended.to_dataframe()
         return table[table["state"].isin(self.state_names)].reset_index(drop=True)
@@ -190,7 +190,7 @@ class DrivenField(VectorField):
         known = errors and self.has_errors
         return shown(self.state_names, self.equations(errors=known))
 
-    def picture(self) -> str:
+    def _picture(self) -> str:
         """None: the flow depends on the inputs."""
         return ""
 

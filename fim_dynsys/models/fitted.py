@@ -657,7 +657,7 @@ class FittedModel(Estimator):
         field = self.field_
         rows = self._summary()
         fit = rows.pop("fit", "")
-        return html_block(self._caller, rows, self._shown_equations(), field.picture(), fit)
+        return html_block(self._caller, rows, self._shown_equations(), field._picture(), fit)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}

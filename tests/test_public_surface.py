@@ -1,0 +1,63 @@
+"""Every public name of a model, of a field and of trajectories has a reason to be one."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+
+# Each group says why its names are public. A name that is none of these belongs behind an underscore.
+MODEL = {
+    "to learn and to keep": "fit infer infer_many finetune save restore ensemble",
+    "answers": (
+        "field_ context_ equations print explore forecast simulate predict score coefficients complexity"
+    ),
+    "pysindy's and scikit-learn's names": (
+        "differentiate get_feature_names feature_names feature_names_ n_features_in_ get_params set_params"
+    ),
+    "what those declare who write a model": (
+        "name version kind field_classes min_observations max_dim check_context equation_style refined "
+        "accepts_missing scale_equivariance uses_inputs uses_order uses_sigma uses_x_dot"
+    ),
+    "so that many fits leave one model as it is": "with_own_parameters",
+}
+FIELD = {
+    "the function and its derivatives": "jacobian directional ivp stack scale support draws",
+    "what surrounds it": "dim state_names region scales length_scale smoothed context frame fit_info",
+    "the same with other notes": "with_fit_info with_inference with_report",
+    "as equations": (
+        "equations latex sympy terms get_feature_names dictionary coefficients complexity to_dataframe "
+        "shown_equations coefficient_rows"
+    ),
+    "its errors": "standard_errors inner_errors has_errors",
+    "on disk": "to_arrays from_arrays of",
+}
+TRAJECTORIES = {
+    "made": "from_arrays from_dataframe from_dataset from_file",
+    "written": "to_dataframe to_file dataset",
+    "values": "t x u n_obs n_trajectories dim arrays input_arrays padded box equals",
+    "names": "state_names input_names units coords hold status t_stop",
+    "the same with other parts": (
+        "with_x with_coords with_units with_hold without_inputs drop_incomplete select_samples select_states"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    t = np.linspace(0.0, 10.0, 100)
+    return fim_dynsys.load("sindy-strong").fit(np.stack([np.cos(t), -np.sin(t)], axis=1), t)
+
+
+@pytest.mark.parametrize(
+    ("part", "reasons", "most"),
+    [("model", MODEL, 41), ("field_", FIELD, 36), ("context_", TRAJECTORIES, 33)],
+)
+def test_each_public_name_has_a_reason(fitted, part, reasons, most):
+    thing = fitted if part == "model" else getattr(fitted, part)
+    known = [name for names in reasons.values() for name in names.split()]
+    parameters = set(inspect.signature(type(thing)).parameters) if part == "model" else set()
+    public = {name for name in dir(thing) if not name.startswith("_")} - parameters
+    assert len(known) == len(set(known)) <= most
+    assert public == set(known) - parameters
