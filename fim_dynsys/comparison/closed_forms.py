@@ -13,7 +13,7 @@ from fim_dynsys.regression.expression_fits import ExpressionProblem
 from fim_dynsys.regression.observed import Observations
 
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(3)  # per interval: as exact as the path's cubics
-_ROUNDS = 30  # of the noise level's fixed point; each leaves about q / n of the error
+_NOISE_ITERATIONS = 30  # of the noise level's fixed point; each leaves about q / n of the error
 _TAIL, _LEVELS = 8.0, 33  # widths and nodes of the integral over the noise level
 _DRAWS = 1000  # of the posterior
 
@@ -172,7 +172,7 @@ class IntegralRegression:
         level = np.sqrt(noise.low * noise.high)
         if (noise.low == noise.high).all():
             return level
-        for _ in range(_ROUNDS):
+        for _ in range(_NOISE_ITERATIONS):
             scale = self.relative * level[self.state]
             mean, total = _conditional(self.design, target, scale, precision)
             # the spread of a prediction that the coefficients' own uncertainty leaves

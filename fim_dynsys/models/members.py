@@ -14,7 +14,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _SPANS = 2.0  # of the longest record: as far as members are followed
 _AWAY = 10.0  # ranges of the data: a path that goes farther has left all bounds
-_ROUNDS = 4  # of drawing anew
+_REDRAWS = 4  # of drawing anew
 
 Draw = Callable[[int, int], Sequence[VectorField]]
 """Members by their number and a seed."""
@@ -117,7 +117,7 @@ def bounded_members(
         return EnsembleField(drawn)
     kept = [member for member in drawn if _stays(member, complete)]
     left_out, again = n - len(kept), 0
-    while len(kept) < n and again < _ROUNDS:
+    while len(kept) < n and again < _REDRAWS:
         again += 1
         # seeds that users hardly take themselves
         for member in draw(n - len(kept), seed + 1_000_003 * again):

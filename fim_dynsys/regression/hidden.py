@@ -27,7 +27,7 @@ _COLLINEAR = 1e-3  # of the largest singular value: what is less determined stay
 _GAP = 1e-7  # of a state's size: a path without larger ones is a solution
 _CONVERGED = 1e-6  # relative decrease
 _LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e6  # of unit curvatures; beyond the latter a descent ends
-_ROUNDS = 3  # in which observations are weighed by what the fit expects of them
+_REWEIGHTINGS = 3  # in which observations are weighed by what the fit expects of them
 _LEAST_MEAN = 1e-2  # of counts that are weighed
 _UNKNOWN = 3.0  # sizes: numbers whose errors are larger are not determined
 _PRIOR = 10.0  # sizes, of the wide prior that holds these
@@ -146,7 +146,7 @@ def fit_hidden(
         begun = annealed.starts(known, list(state_names), seed + attempt) if guesses is None else guesses
         for x, p in _best(annealed, begun, levels):
             own = annealed
-            for _ in range(1 if problem.noise is Noise.GIVEN else _ROUNDS):
+            for _ in range(1 if problem.noise is Noise.GIVEN else _REWEIGHTINGS):
                 own = own.reweighted(x, p)
                 x, p, status = own.closed(x, p)
             misfit, gaps = annealed.misfit_and_gaps(x, p)

@@ -19,7 +19,7 @@ _INTERPOLATION = (0.0, 0.3, 3.0, 30.0)  # what cubics miss, likewise, where gaps
 _ABOUT = 5.5  # deviations from a path
 _EXPLAINED = 0.3  # of the signal: paths that miss more in most samples tell nothing
 _ALIKE, _BOUND = 0.5, 3.0  # autocorrelation of residuals of one piece, each at most so many deviations
-_ROUNDS = 10  # of removal and refit, as each may uncover others
+_REMOVALS = 10  # of removal and refit, as each may uncover others
 
 
 def without_outliers(trajectories: Trajectories) -> Trajectories:
@@ -138,7 +138,7 @@ def _kept(t: np.ndarray, x: np.ndarray) -> np.ndarray:
     peaks = _peaks(t, x, z, _SEVERAL)
     if not (len(peaks) > 1 or any(np.abs(z[i]).max() > _CERTAIN for i in peaks)):
         return kept
-    for _ in range(_ROUNDS):
+    for _ in range(_REMOVALS):
         left = np.flatnonzero(kept)
         z = _beside(t[left], x[left])
         peaks = _peaks(t[left], x[left], z, _FAR)

@@ -31,7 +31,7 @@ from fim_dynsys.simulation.solution import integrate
 
 _NODES = 16  # segments of an orbit: short enough that errors grow little within one
 _BETWEEN = 4  # states from one node to the next
-_ROUNDS = 15  # of Newton's method, which is quadratic near the end
+_NEWTON_STEPS = 15  # of Newton's method, which is quadratic near the end
 _CLOSED = 1e-6  # defect of an accepted orbit in length scales: intervals are wider by far
 _RTOL, _DIFFERENCE = 1e-9, 1e-4  # the differences are then good to 1e-5, relative
 _LONGEST_STEP = 0.3  # of the orbit's size
@@ -327,7 +327,7 @@ def follow_orbit(
     going, closed = np.arange(len(fields)), np.zeros(len(fields), dtype=bool)
     flow = shooter.rates(start[None].repeat(len(fields), axis=0)[:, 0], going) / shooter.length
     normal = flow / np.linalg.norm(flow, axis=1, keepdims=True)
-    for _ in range(_ROUNDS):
+    for _ in range(_NEWTON_STEPS):
         if not len(going):
             break
         shot = shooter.shoot(nodes[going], time[going], going)

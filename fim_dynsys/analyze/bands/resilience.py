@@ -35,7 +35,8 @@ _RADII = np.geomspace(0.02, 1.0, 16)  # of the region's size, at which shocks ar
 _BASES = 4  # points of a cycle or recurrent set that are shocked
 _BEST = 6  # directions whose boundary is located
 _HALVINGS = 10  # of the bracket of a shock: located to 0.02 %
-_ROUNDS, _AROUND, _TURN = 4, 16, 0.3  # directions tried round the best one, and how far, at first and halved
+# Directions tried round the best one; how many each time, and how far, at first and halved.
+_REFINEMENTS, _AROUND, _TURN = 4, 16, 0.3
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -368,7 +369,7 @@ class _Meter:
         radius, origin, direction = float(radii[i]), bases[base[best[i]]], along[best[i]]
         rng = np.random.default_rng(self.seed)
         turn = _TURN if self.region.dim > 1 else 0.0
-        for _ in range(_ROUNDS if turn else 0):
+        for _ in range(_REFINEMENTS if turn else 0):
             near = direction + turn * rng.standard_normal((_AROUND, self.region.dim))
             near /= np.linalg.norm(near, axis=1, keepdims=True)
             start = np.tile(origin, (_AROUND, 1))

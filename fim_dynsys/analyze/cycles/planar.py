@@ -18,7 +18,7 @@ _SHORTEST = 1e-3  # of the ray's length: the nearest start
 _BESIDE = 12  # starts on either side of a cycle, likewise
 _NEAREST, _FARTHEST = 1e-4, 0.3  # of its size
 _BETWEEN = 60  # starts, evenly spaced, between two cycles that cannot be neighbours
-_FINER, _ROUNDS = 10, 2  # starts within a bracket, and how many times
+_FINER, _SUBDIVISIONS = 10, 2  # starts within a bracket, and how many times
 _RTOL = 1e-7  # displacements are then known to as much
 _CLOSED = 1e-5  # displacement by the distance that is none: that of a family of closed orbits
 _SAMPLES = 250  # of the first window, of which one before and one after a crossing show it
@@ -115,7 +115,7 @@ class _Line:
         """Search the line for cycles that are not known; whether one was found."""
         before = len(self.search.found)
         for low, high, time, attracts in self.brackets(s, first, windows):
-            for _ in range(_ROUNDS):
+            for _ in range(_SUBDIVISIONS):
                 finer = self.brackets(np.linspace(low, high, _FINER), 1.5 * time, 1)
                 if not finer:
                     break

@@ -14,7 +14,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
-_ROUNDS = 24  # Newton's method takes five to ten; some draws are far from the mean
+_NEWTON_STEPS = 24  # Newton's method takes five to ten; some draws are far from the mean
 _LONGEST_STEP = 0.5  # lengths
 _SHORTEST_STEP = 1e-4  # share of Newton's: where less does not lower |f| either, a minimum of it is near
 _SETTLED = 1e-6  # lengths: the next step would be its square
@@ -219,7 +219,7 @@ def _newton(field: _Rows, x: np.ndarray, scales: Scales) -> tuple[np.ndarray, np
     f = field(x) / scales.speed
     size, damping = np.linalg.norm(f, axis=1), np.ones(len(x))
     last = np.full(len(x), np.inf)
-    for _ in range(_ROUNDS):
+    for _ in range(_NEWTON_STEPS):
         done = (size <= ROOT_RESIDUAL) & (last <= _SETTLED)
         rows = np.flatnonzero(np.isfinite(size) & ~done & (damping > _SHORTEST_STEP))
         if not len(rows):

@@ -53,7 +53,7 @@ _FALLS = 4.0  # likewise from which they are 0: h^0.25
 _STEEP = 30.0  # slope in units of the scales from which a zero may be one of two sides of a jump
 _ACROSS, _JUMPS = 1e-9, 1e-3  # lengths across a zero, and the change of the field in speeds that is a jump
 _MOSTLY = 0.5  # share of the zeros with a singular Jacobian at which they are taken to form a continuum
-_ROUNDS = 4  # each with four times the starts of the one before, 64 to 4,096
+_SEED_ROUNDS = 4  # each with four times the starts of the one before, 64 to 4,096
 
 
 class Search:
@@ -85,7 +85,7 @@ class Search:
         if self.region.dim > _CHECKED and not self.conserving:
             self._until_met(seed)
         self.balance = self.checker.balance(self.roots.x, self.measure())
-        for attempt in range(_ROUNDS):
+        for attempt in range(_SEED_ROUNDS):
             if self.balance.check is not IndexCheck.MISMATCH or self.meter.exhausted:
                 break
             starts = self.checker.where_missed(self.balance.box, self.roots.x, self.index, seed + 1 + attempt)

@@ -34,7 +34,7 @@ from fim_dynsys.regions import Region
 # Where the grid's first node lies before the region, in cells: no node falls on its edge or on its axes of
 # symmetry, where fields tend to vanish exactly and signs would say nothing.
 _OFFSET = 0.4119
-_ROUNDS = 6  # from within a cell Newton's method takes four to rounding
+_NEWTON_STEPS = 6  # from within a cell Newton's method takes four to rounding
 _POLISHED = 1e-9  # of the speed, as of a zero of the whole field (`newton.ROOT_RESIDUAL`)
 # Where a line turns by more than this (radians) from one cell to the next, a crossing is looked for, no
 # further than so many cells away.
@@ -257,7 +257,7 @@ def nullclines(
         region=region,
         resolution=(int(cells[0]), int(cells[1])),
         resolved=resolved and not meter.exhausted,
-        effort=Effort(values[:, :, 0].size, _ROUNDS, meter.points, budget, meter.exhausted),
+        effort=Effort(values[:, :, 0].size, _NEWTON_STEPS, meter.points, budget, meter.exhausted),
         **labels(field, region),
     )
 
@@ -367,7 +367,7 @@ class _Curve:
         corners = [line[turns(line) > _CORNER] for line in lines if len(line) > 2]
         x = np.concatenate([np.empty((0, 2)), *corners])
         start = x
-        for _ in range(_ROUNDS):
+        for _ in range(_NEWTON_STEPS):
             if not len(x) or not self.meter.affords(3 * len(x)):
                 return []
             gradient, curvature = self._second_order(x)
@@ -398,7 +398,7 @@ class _Curve:
         are where the component changes sign on a circle.
         """
         x = start
-        for _ in range(_ROUNDS):
+        for _ in range(_NEWTON_STEPS):
             if not len(x) or not self.meter.affords(3 * len(x)):
                 return []
             gradient, curvature = self._second_order(x)
@@ -436,7 +436,7 @@ class _Curve:
         """Points moved onto the zero set, and the line cut where there is none: at a pole, at a jump."""
         closed = len(line) > 2 and np.array_equal(line[0], line[-1])
         x, start = line.copy(), line
-        for _ in range(_ROUNDS):
+        for _ in range(_NEWTON_STEPS):
             if not self.meter.affords(2 * len(x)):
                 break
             whole = self.plane.embed(x)
@@ -521,7 +521,7 @@ class _Curve:
         """A point moved along a face onto the zero set by Newton's method; left where that leads too far."""
         other = 1 - axis
         x = point.copy()
-        for _ in range(_ROUNDS):
+        for _ in range(_NEWTON_STEPS):
             if not self.meter.affords(2):
                 return point
             whole = self.plane.embed(x[None])

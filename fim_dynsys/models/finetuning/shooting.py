@@ -21,7 +21,7 @@ _STEP = 0.25  # longest Runge-Kutta step in units of time
 _ITERATIONS = 20  # of each fit
 _SMALLEST_RELATIVE_VARIANCE = 0.1  # the law of the noise is an estimate; no sample outweighs ten
 _AMPLITUDE, _AMPLITUDES = 0.1, (1e-3, 2.0)  # first and bounds, in standard deviations by unit of time
-_ROUNDS = 4  # of the amplitudes: they settle to a few per cent, which the loss does not see
+_AMPLITUDE_ROUNDS = 4  # of the amplitudes: they settle to a few per cent, which the loss does not see
 _STILL = 1e-9  # standard deviation below which a state is constant
 
 
@@ -226,10 +226,10 @@ def fit_residual(windows: Windows, base: VectorField, basis: RadialBasis) -> tup
     """
     prior, iterations = Prior.of(basis), 0
     paths: list[np.ndarray] | None = None
-    for last in range(_ROUNDS):
+    for last in range(_AMPLITUDE_ROUNDS):
         fit = windows.shoot(base, basis, prior.precision, paths=paths)
         iterations += fit.iterations
-        if last == _ROUNDS - 1 or not np.isfinite(fit.misfit):
+        if last == _AMPLITUDE_ROUNDS - 1 or not np.isfinite(fit.misfit):
             break
         prior, paths = prior.updated(fit), fit.paths
     return fit, prior, iterations

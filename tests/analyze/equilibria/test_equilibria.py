@@ -266,11 +266,11 @@ def test_zeros_out_of_reach_of_the_seeds_are_found_by_the_index(monkeypatch):
 
     one = "fim_dynsys.analyze.equilibria.search.starting_points"
     monkeypatch.setattr(one, lambda meter, region, n_seeds, seed: region.sobol(1))
-    monkeypatch.setattr("fim_dynsys.analyze.equilibria.search._ROUNDS", 0)
+    monkeypatch.setattr("fim_dynsys.analyze.equilibria.search._SEED_ROUNDS", 0)
     missed = found(f, [(-2, 2)] * 2)
     assert (len(missed), missed.index_check) == (0, IndexCheck.MISMATCH)
     assert (missed.balance.boundary, missed.balance.found) == (1, 0)
-    monkeypatch.setattr("fim_dynsys.analyze.equilibria.search._ROUNDS", 1)
+    monkeypatch.setattr("fim_dynsys.analyze.equilibria.search._SEED_ROUNDS", 1)
     result = found(f, [(-2, 2)] * 2)
     np.testing.assert_allclose(result.x, [zero], atol=1e-9)
     assert result.index_check is IndexCheck.BALANCED
