@@ -196,7 +196,7 @@ def check_named(caller: str, what: str, value: object) -> dict[str, float]:
         return {}
     if not isinstance(value, Mapping):
         raise ValueError(f"{caller}: expected {what} as a dict of numbers by name, got {value!r}.")
-    return {str(name): check_number(caller, f"{what} {name!r}", own) for name, own in value.items()}
+    return {str(name): check_number(caller, f"{what} {name!r}", number) for name, number in value.items()}
 
 
 def real_array(value: object, caller: str, what: str) -> np.ndarray:

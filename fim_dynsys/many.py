@@ -134,7 +134,9 @@ def fit_many(
     order: list[str] = []
     total, named = _named(datasets, group)
     known = {} if home is None else _kept(home)
-    own = _digest(f"{model.name} {model.version} {sorted(model.get_params(deep=False).items())!r}".encode())
+    digest = _digest(
+        f"{model.name} {model.version} {sorted(model.get_params(deep=False).items())!r}".encode()
+    )
     with progress_bar(progress, total, f"fit {model.name}", "data sets") as bar:
 
         def waiting() -> Iterator[_Job]:
@@ -144,7 +146,7 @@ def fit_many(
                     raise ValueError(f"fit_many: expected a name for each data set, got {name!r} twice.")
                 seen.add(name)
                 order.append(name)
-                job = _job(name, data, own)
+                job = _job(name, data, digest)
                 old = known.get(name)
                 if old is not None and old["digest"] == job.digest and old["status"] == "fitted":
                     found[name] = old
@@ -206,16 +208,16 @@ def _named(datasets: Datasets, group: str | None) -> tuple[int | None, Iterator[
     return total, pairs
 
 
-def _job(name: str, data: Any, own: str) -> _Job:
+def _job(name: str, data: Any, model_digest: str) -> _Job:
     if isinstance(data, Path):
-        return _Job(name, data, _digest(own.encode() + data.read_bytes()))
+        return _Job(name, data, _digest(model_digest.encode() + data.read_bytes()))
     try:
         data = as_trajectories(data, None, None)
         parts = [data.x.tobytes(), data.t.tobytes(), data.n_obs.tobytes(), repr(data.state_names).encode()]
         parts += [u.tobytes() for u in data.input_arrays()]
     except (TypeError, ValueError) as error:
-        return _Job(name, error, own)  # becomes the row of a failure
-    return _Job(name, data, _digest(own.encode() + b"".join(parts)))
+        return _Job(name, error, model_digest)  # becomes the row of a failure
+    return _Job(name, data, _digest(model_digest.encode() + b"".join(parts)))
 
 
 def _digest(content: bytes) -> str:

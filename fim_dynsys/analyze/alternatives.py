@@ -192,9 +192,9 @@ def _difference(row: Alternative) -> str:
 
 def terms_by_state(field: VectorField) -> set[str]:
     """Terms of each state's right-hand side, as ``"x0: x1^2"``; factors inside functions are left out."""
-    own = field.extended if isinstance(field, DrivenField) else field
-    assert isinstance(own, DictionaryField)
-    d = own.dictionary
+    terms = field.extended if isinstance(field, DrivenField) else field
+    assert isinstance(terms, DictionaryField)
+    d = terms.dictionary
     bare = d.with_numbers(np.ones(len(d)), d.second, d.shift)
-    names = bare.names(own.state_names)
-    return {f"{own.state_names[i]}: {names[k]}" for k, i in np.argwhere(own.coefficients != 0.0)}
+    names = bare.names(terms.state_names)
+    return {f"{terms.state_names[i]}: {names[k]}" for k, i in np.argwhere(terms.coefficients != 0.0)}

@@ -128,7 +128,7 @@ def conserved_by(
     d = region.dim
     x = region.sobol(sampled(d))
     with np.errstate(all="ignore"):
-        f = np.concatenate([own(x) for own in rates])
+        f = np.concatenate([rate(x) for rate in rates])
     f = f[np.isfinite(f).all(axis=1)]
     nothing = ConservedSums(np.empty((0, d)), tuple(state_names), np.ones(d))
     if d < 2 or len(f) < 2 * d or not f.any():

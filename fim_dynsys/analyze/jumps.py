@@ -120,10 +120,10 @@ def described(found: Sequence[Discontinuity], state_names: Sequence[str], size: 
     parts = []
     for pole in (False, True):
         for k in sorted({jump.component for jump in found if jump.pole is pole}):
-            own = [jump for jump in found if jump.component == k and jump.pole is pole]
-            places = np.array([jump.x for jump in own])
+            alike = [jump for jump in found if jump.component == k and jump.pole is pole]
+            places = np.array([jump.x for jump in alike])
             flat = np.flatnonzero(np.ptp(places, axis=0) <= _FLAT * size)
-            if len(own) > 1 and len(flat):
+            if len(alike) > 1 and len(flat):
                 i = int(flat[0])
                 value = float(np.median(places[:, i]))
                 value = 0.0 if abs(value) <= _FLAT * size[i] else value

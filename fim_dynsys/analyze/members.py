@@ -325,14 +325,16 @@ def _groups(results: Sequence[object], weights: np.ndarray, region: Region) -> t
     )
     groups = []
     for rows in (label == number for number in np.unique(label)):
-        own = weights[member[rows]]
-        share = own / own.sum()
+        shares_of_members = weights[member[rows]]
+        share = shares_of_members / shares_of_members.sum()
         shares: dict[object, float] = {}
         for name, part in zip(kind[rows], share, strict=True):
             shares[name] = shares.get(name, 0.0) + float(part)
         kinds = dict(sorted(shares.items(), key=lambda item: -item[1]))
         mean_support = float(share @ support[rows].astype(float))
-        groups.append(Group(float(own.sum()), kinds, x[rows], member[rows], share, mean_support))
+        groups.append(
+            Group(float(shares_of_members.sum()), kinds, x[rows], member[rows], share, mean_support)
+        )
     return tuple(sorted(groups, key=lambda group: -group.existence))
 
 
@@ -346,13 +348,13 @@ def _matched(features: Sequence[np.ndarray]) -> np.ndarray:
     means = max(features, key=len)
     for _ in range(_PASSES):
         groups = []
-        for own in features:
-            group = np.full(len(own), -1)
-            for i, j in assigned(own, means, _FARTHEST):
+        for rows in features:
+            group = np.full(len(rows), -1)
+            for i, j in assigned(rows, means, _FARTHEST):
                 group[i] = j
             unmatched = group < 0
             group[unmatched] = len(means) + np.arange(unmatched.sum())
-            means = np.concatenate([means, own[unmatched]])
+            means = np.concatenate([means, rows[unmatched]])
             groups.append(group)
         _, label = np.unique(np.concatenate(groups), return_inverse=True)
         means = np.array([everything[label == g].mean(axis=0) for g in np.unique(label)])

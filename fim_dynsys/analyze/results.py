@@ -282,8 +282,8 @@ def frame_of(
         else:
             wide = list(map(_several, cells))
             width = max(map(len, wide))
-            own = width == len(state_names) > 1 and not any(map(np.iscomplexobj, cells))
-            ends = state_names if own else range(width)
+            as_table = width == len(state_names) > 1 and not any(map(np.iscomplexobj, cells))
+            ends = state_names if as_table else range(width)
             wide = [[*values, *[np.nan] * (width - len(values))] for values in wide]
             parts = {f"{name} {end}": [_plain(row[i]) for row in wide] for i, end in enumerate(ends)}
         for label, values in parts.items():
@@ -474,17 +474,17 @@ def scales_within(field: VectorField, region: Region) -> Scales:
     -------
     Scales
     """
-    own = region.size / np.sqrt(12.0)
+    deviation = region.size / np.sqrt(12.0)
     with np.errstate(all="ignore"):
         f = np.abs(field(region.sobol(_SCALE_POINTS)))
         f = f[np.isfinite(f).all(axis=1)]
         known = field.scales if field.length_scale is not None else None
     speed, most = _speeds(f) if len(f) else (np.zeros(field.dim), np.full(field.dim, np.inf))
     if known is not None and np.isfinite(known.speed).all():
-        return Scales(np.minimum(known.length, own), np.minimum(known.speed, most), known.time)
-    relative = np.sqrt(np.mean((speed / own) ** 2))
+        return Scales(np.minimum(known.length, deviation), np.minimum(known.speed, most), known.time)
+    relative = np.sqrt(np.mean((speed / deviation) ** 2))
     time = 1.0 / relative if 0 < relative < np.inf else 1.0
-    return Scales(own, np.where(speed > 1e-12 * own / time, speed, own / time), time)
+    return Scales(deviation, np.where(speed > 1e-12 * deviation / time, speed, deviation / time), time)
 
 
 def with_steps(field: VectorField, scales: Scales) -> VectorField:

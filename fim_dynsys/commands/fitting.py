@@ -212,28 +212,28 @@ def _judged(made: VectorFieldModel, data: Trajectories, order: int, share: float
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FimDynsysWarning)  # those of the fit to all were given
         try:
-            own = made.with_own_parameters()
-            own.fit(early, order=order) if order != 1 else own.fit(early)
+            copy = made.with_own_parameters()
+            copy.fit(early, order=order) if order != 1 else copy.fit(early)
         except ValueError as error:
             return {"share": share, "failed": " ".join(str(error).split())}
-        if isinstance(own.field_, DrivenField):
+        if isinstance(copy.field_, DrivenField):
             late = data.select_samples(
                 [np.arange(n - last, n) for n, last in zip(data.n_obs, n_last, strict=True)]
             )
-            return {"share": share, "r2": float(own.score(late, metric="path")), "from": "its first sample"}
-        return {"share": share} | _compared(own, data, n_last)
+            return {"share": share, "r2": float(copy.score(late, metric="path")), "from": "its first sample"}
+        return {"share": share} | _compared(copy, data, n_last)
 
 
-def _compared(own: VectorFieldModel, data: Trajectories, n_last: list[int]) -> dict[str, Any]:
+def _compared(model: VectorFieldModel, data: Trajectories, n_last: list[int]) -> dict[str, Any]:
     """Medians and bands of a forecast beside what was measured."""
     spread = np.nanstd(np.concatenate([x for _, x in data.arrays()]), axis=0)
     errors, inside, total = [], 0, 0
     for k in range(len(n_last)):
         t, x = data.arrays()[k]
-        seen = own.context_[k]
+        seen = model.context_[k]
         end = seen.arrays()[0][0][-1]
         later = t > end
-        ahead = own.forecast(seen, t[later] - end, bands=(_BAND,), observed=True, progress=False)
+        ahead = model.forecast(seen, t[later] - end, bands=(_BAND,), observed=True, progress=False)
         d = data.dim  # positions come first where velocities were added
         median, truth = ahead["median"].values[0][:, :d], x[later]
         low, high = (ahead[side].values[0, 0][:, :d] for side in ("low", "high"))

@@ -132,7 +132,7 @@ def commanded_states(data: Trajectories) -> list[str]:
     found = []
     for i, name in enumerate(data.state_names):
         values = [x[np.isfinite(x[:, i]), i] for _, x in data.arrays()]
-        steps = np.concatenate([np.diff(own) for own in values])
+        steps = np.concatenate([np.diff(times) for times in values])
         levels = len(np.unique(np.concatenate(values)))
         held = len(steps) > 20 and np.mean(steps == 0) > _HELD and levels <= max(2, _LEVELS * len(steps))
         if (held and steps.any()) or _COMMANDED.fullmatch(name):
@@ -150,8 +150,8 @@ def needs_second_order(data: Trajectories, names: list[str]) -> bool:
         return False
     i = data.state_names.index(names[0])
     for _, x in data.arrays():
-        own = x[np.isfinite(x[:, i]), i]
-        if len(own) > 10 and _turns(own) > 2:
+        seen = x[np.isfinite(x[:, i]), i]
+        if len(seen) > 10 and _turns(seen) > 2:
             return True
     return False
 
@@ -177,10 +177,10 @@ def spare_samples(data: Trajectories) -> int:
     x = data.arrays()[int(np.argmax(data.n_obs))][1]
     per_turn = []
     for values in x.T:
-        own = values[np.isfinite(values)]
-        if len(own) > 10 and np.ptp(own) > 0:
+        finite = values[np.isfinite(values)]
+        if len(finite) > 10 and np.ptp(finite) > 0:
             # Slopes over ten samples, for those between neighbours are of noise.
-            step = np.median(np.abs(own[10:] - own[:-10])) / 10
-            per_turn.append(np.ptp(own) / step if step > 0 else np.inf)
+            step = np.median(np.abs(finite[10:] - finite[:-10])) / 10
+            per_turn.append(np.ptp(finite) / step if step > 0 else np.inf)
     fastest = min(per_turn, default=1.0)
     return int(min(fastest / (_DENSE / 4), n / 500)) if np.isfinite(fastest) and fastest > _DENSE else 1

@@ -176,8 +176,8 @@ class IntegralRegression:
             scale = self.relative * level[self.state]
             mean, total = _conditional(self.design, target, scale, precision)
             # the spread of a prediction that the coefficients' own uncertainty leaves
-            own = np.einsum("nq,nq->n", self.design, np.linalg.solve(total, self.design.T).T)
-            squares = ((target - self.design @ mean) ** 2 + own) / self.relative**2
+            leverage = np.einsum("nq,nq->n", self.design, np.linalg.solve(total, self.design.T).T)
+            squares = ((target - self.design @ mean) ** 2 + leverage) / self.relative**2
             level = np.sqrt(np.bincount(self.state, squares) / np.bincount(self.state))
             level = np.clip(level, noise.low, noise.high)
         return level

@@ -267,8 +267,8 @@ class _Question:
         # defaults of what enters linearly do not depend on the fit, which takes most of the time
         alone = self.candidate.plain and problem.linear.all()
         values = np.zeros(len(problem.names)) if alone else self.best[: len(problem.names)]
-        own = self.given | default_priors(problem, values, self.observations, missing, self.points)
-        return {name: own[name] for name in problem.names}
+        priors = self.given | default_priors(problem, values, self.observations, missing, self.points)
+        return {name: priors[name] for name in problem.names}
 
     @cached_property
     def starts(self) -> tuple[Prior, ...]:
@@ -450,7 +450,7 @@ def _read(
 ) -> tuple[Given, dict[str, float] | None, str | None]:
     """A model with states of given names (None: its own), starts of its parameters, a name of its own."""
     field = getattr(model, "field_", model)
-    own = getattr(model, "name", None) if field is not model else None
+    label = getattr(model, "name", None) if field is not model else None
     start: dict[str, float] | None = None
     texts: Any = None
     if isinstance(field, SymbolicField | DrivenExpressions):
@@ -475,8 +475,8 @@ def _read(
         )
     caller = f"evidence of model {name or k}"
     if texts is not None:
-        return Given.of(caller, texts, states, inputs, observed), start, own
-    return Given(tuple(states), tuple(inputs), found, tuple(observed)).checked(caller), start, own
+        return Given.of(caller, texts, states, inputs, observed), start, label
+    return Given(tuple(states), tuple(inputs), found, tuple(observed)).checked(caller), start, label
 
 
 def _freed(field: DictionaryField | DrivenField) -> "tuple[tuple[Expr, ...], dict[str, float]]":

@@ -124,7 +124,7 @@ def write_explorer(
         "parameter": None
         if not isinstance(field, FieldFamily)
         else {"name": field.parameter, "values": numbers(values)},
-        "frames": [frame | {"equations": own[0].equations} for frame, own in zip(frames, rates, strict=True)],
+        "frames": [frame | {"equations": row[0].equations} for frame, row in zip(frames, rates, strict=True)],
         "members": len(ensemble or ()),
         "note": max((own for row in rates for own in row), key=lambda own: own.error).note,
         "folder": None if folder is None else str(folder),
@@ -162,7 +162,7 @@ def _scene(field: VectorField, region: Region) -> dict[str, Any]:
 
 
 def _document(title: str, scene: dict[str, Any], rates: Sequence[Sequence[Rates]]) -> str:
-    code = ",\n".join(f"[{', '.join(own.code for own in row)}]" for row in rates)
+    code = ",\n".join(f"[{', '.join(field.code for field in row)}]" for row in rates)
     held = json.dumps(scene, allow_nan=False).replace("<", "\\u003c")  # no text of it ends the script
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'

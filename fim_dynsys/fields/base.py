@@ -362,8 +362,8 @@ class VectorField(abc.ABC):
         jac = np.asarray(self._jac(points.reshape(-1, self.dim)), dtype=float)
         jac = jac.reshape(len(steps), len(signs), *x.shape, self.dim)
         out = []
-        for h, own in zip(steps, jac, strict=True):
-            along = np.einsum("snij,nj->sni", own, first)
+        for h, matrix in zip(steps, jac, strict=True):
+            along = np.einsum("snij,nj->sni", matrix, first)
             out.append(np.einsum("s,sni->ni", signs.prod(axis=1), along) / (2.0 * h) ** len(units))
         return out
 

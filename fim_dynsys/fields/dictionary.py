@@ -120,8 +120,8 @@ class DictionaryField(VectorField):
                 return np.matmul(values[:, None, :], coefficients[which])[:, 0]
             # a function that only other fields have may be undefined here: a zero is no term
             out = np.matmul(np.where(finite, values, 0.0)[:, None, :], coefficients[which])[:, 0]
-            own = (~finite[wrong])[:, :, None] & (coefficients[which[wrong]] != 0)
-            out[wrong] = np.where(own.any(axis=1), np.nan, out[wrong])
+            used = (~finite[wrong])[:, :, None] & (coefficients[which[wrong]] != 0)
+            out[wrong] = np.where(used.any(axis=1), np.nan, out[wrong])
             return out
 
         return evaluate
@@ -189,7 +189,7 @@ class DictionaryField(VectorField):
         check_precision(precision)
         if style == "plain":
             notation = TextNotation(self.state_names, precision)
-            return [str(written(own, notation)) for own in self._right_hand_sides(given)]
+            return [str(written(side, notation)) for side in self._right_hand_sides(given)]
         names = self.dictionary.names(self.state_names, self.inner_errors if errors else None)
         return [
             equation_text(column, names, precision, None if given is None else given[:, i])
@@ -288,7 +288,7 @@ class DictionaryField(VectorField):
         check_precision(precision)
         names = latex_names(self.state_names)
         notation = LatexNotation(names, precision)
-        return aligned_latex(names, [written(own, notation) for own in self._right_hand_sides()])
+        return aligned_latex(names, [written(side, notation) for side in self._right_hand_sides()])
 
     def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"

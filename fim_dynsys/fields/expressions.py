@@ -264,7 +264,7 @@ def _sizes(expression: "Expr") -> tuple[int, int]:
     if not expression.args:
         return 1, 0 if expression.is_number else 1
     sizes = [_sizes(part) for part in expression.args]
-    size = 1 + sum(own for own, _ in sizes)
+    size = 1 + sum(size_of_part for size_of_part, _ in sizes)
     if expression.is_Add:
         return size, 1 + sum(derived for _, derived in sizes)
     # each factor is derived once, beside all the others; the rules of powers and chains are alike

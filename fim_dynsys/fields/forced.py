@@ -117,10 +117,10 @@ class ForcedField(DrivenField):
             s, c = d + 2 * k, d + 2 * k + 1
             turning[place[tuple(unit[c])], s] += omega
             turning[place[tuple(unit[s])], c] -= omega
-            for own in (s, c):
-                turning[place[tuple(unit[own])], own] += omega
+            for wave in (s, c):
+                turning[place[tuple(unit[wave])], wave] += omega
                 for other in (s, c):
-                    turning[place[tuple(unit[own] + 2 * unit[other])], own] -= omega
+                    turning[place[tuple(unit[wave] + 2 * unit[other])], wave] -= omega
         used = turning.any(axis=1)
         terms, (first, second) = union([extended.dictionary, cubic.subset(np.flatnonzero(used))])
         coefficients = np.zeros((len(terms), dim))

@@ -234,7 +234,7 @@ def short_number(value: float, digits: int) -> str:
     return (mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa) + e + exponent
 
 
-def plain_sum(coefficients: np.ndarray, names: Sequence[str]) -> str:
+def plain_sum(coefficients: np.ndarray, names: Sequence[str], precision: int = 3) -> str:
     """One right-hand side of terms that are known by their names: ``0.5 + x0 - 2 sin(1 x0)``.
 
     Parameters
@@ -243,12 +243,14 @@ def plain_sum(coefficients: np.ndarray, names: Sequence[str]) -> str:
         One for each name; terms with coefficient 0 are left out.
     names : sequence of str
         Names of the terms, ``1`` for a constant.
+    precision : int
+        Significant digits.
 
     Returns
     -------
     str
     """
-    notation = TextNotation((), 3)  # significant digits
+    notation = TextNotation((), precision)
     parts = []
     for i in np.flatnonzero(coefficients).tolist():
         factors = [notation.number(abs(coefficients[i])), _Written(names[i], _PRODUCT)]

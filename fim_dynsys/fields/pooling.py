@@ -189,7 +189,7 @@ class PooledRegression:
         if np.count_nonzero(weights) > width:
             # Leaving out value k changes its residual r to (1 - H_k)^-1 r, H_k its own share in the fit.
             blocks = inverse.reshape(width, m, width, m)
-            own = np.einsum("kba,bman->kmn", products, blocks, optimize=True) @ weighted
-            residual = np.linalg.solve(np.eye(m) - own, residual)
+            projected = np.einsum("kba,bman->kmn", products, blocks, optimize=True) @ weighted
+            residual = np.linalg.solve(np.eye(m) - projected, residual)
         error = np.einsum("kmc,kmn,knc->", residual, weighted, residual, optimize=True)
         return values, float(error)

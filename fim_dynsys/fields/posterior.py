@@ -241,7 +241,7 @@ class LawField(FittedField):
 
     def _moved(self, by: np.ndarray) -> DictionaryField:
         d = self.dictionary
-        numbers = (own + change for own, change in zip(d.numbers, by[:, self.dim :].T, strict=True))
+        numbers = (number + change for number, change in zip(d.numbers, by[:, self.dim :].T, strict=True))
         moved = d.with_numbers(*numbers)
         return DictionaryField(moved, self.coefficients + by[:, : self.dim], frame=self.frame)
 

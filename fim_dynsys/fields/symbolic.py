@@ -381,7 +381,7 @@ class SymbolicField(VectorField):
                 refuse_errors(type(self).__name__)
             values = {name: (value, (off or {}).get(name, 0.0)) for name, value in self._parameters.items()}
             writer = ExpressionWriter(TextNotation(self.state_names, precision), self._symbols, values)
-            return [str(writer.written(own)) for own in (self._expressions if errors else self._numeric)]
+            return [str(writer.written(side)) for side in (self._expressions if errors else self._numeric)]
         names, coefficients = self._terms
         given = self.standard_errors if errors else None
         if errors and given is None:
@@ -435,7 +435,7 @@ class SymbolicField(VectorField):
         check_precision(precision)
         names = latex_names(self.state_names)
         writer = ExpressionWriter(LatexNotation(names, precision), self._symbols)
-        return aligned_latex(names, [writer.written(own) for own in self._numeric])
+        return aligned_latex(names, [writer.written(side) for side in self._numeric])
 
     def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"
@@ -566,15 +566,15 @@ class DrivenExpressions(DrivenField):
             names = (kwargs.get("frame") or kwargs["context"]).state_names
         names = [*names, *input_names]
         still = ["0"] * len(input_names)
-        own = SymbolicField([*expressions, *still], parameters, covariance, state_names=names)
-        super().__init__(own, input_names, **kwargs)
-        self._own = own
+        extended = SymbolicField([*expressions, *still], parameters, covariance, state_names=names)
+        super().__init__(extended, input_names, **kwargs)
+        self._own = extended
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """The field as plain arrays; see `fim_dynsys.saved`."""
-        own = self._own.to_arrays()
-        return own | {
-            "expressions": own["expressions"][: self.dim],
+        arrays = self._own.to_arrays()
+        return arrays | {
+            "expressions": arrays["expressions"][: self.dim],
             "input_names": np.array(self.input_names, dtype=str),
         }
 

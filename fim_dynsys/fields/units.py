@@ -103,7 +103,7 @@ def read_unit(text: str) -> "Expr | None":
         found = parse(written, names)
     except ValueError:
         return None
-    return found if all(own.is_Symbol or own.is_Rational for own in found.as_powers_dict()) else None
+    return found if all(base.is_Symbol or base.is_Rational for base in found.as_powers_dict()) else None
 
 
 def _power(match: re.Match[str]) -> str:
@@ -133,7 +133,7 @@ def pure_number(unit: "Expr") -> float | None:
     from sympy.physics import units
 
     known = {symbol: _quantity(symbol.name) for symbol in unit.free_symbols}
-    value = unit.xreplace({symbol: own for symbol, own in known.items() if own is not None})
+    value = unit.xreplace({symbol: base for symbol, base in known.items() if base is not None})
     value = value.subs(units.radian, 1)
     return float(value) if value.is_number and not value.has(units.Quantity) else None
 
@@ -190,7 +190,7 @@ class Units:
         a unit that it takes is not known, and for a pure number.
         """
         terms = [self._of_term(dictionary, row) for row in range(len(dictionary))]
-        return [[self._text(own, term) for own in self.states] for term in terms]
+        return [[self._text(state, term) for state in self.states] for term in terms]
 
     def _text(self, state: "Expr | None", term: "Expr | None") -> str:
         if state is None or term is None or self.time is None:
@@ -233,8 +233,8 @@ class Units:
         unit, found = self.states[coordinate], dict[int, float]()
         if unit is None or self.time is None or pure_number(self.time) is not None:
             return found
-        for other, own in enumerate(self.states):
-            factor = None if own is None else pure_number(own * self.time / unit)
+        for other, state in enumerate(self.states):
+            factor = None if state is None else pure_number(state * self.time / unit)
             if factor is not None:
                 found[other] = factor
         return found

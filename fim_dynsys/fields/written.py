@@ -87,16 +87,16 @@ def right_hand_side(
     for row in np.flatnonzero(coefficients).tolist():
         off = np.zeros(3) if inner_errors is None or errors is None else inner_errors[row]
         error = 0.0 if errors is None else float(errors[row])
-        own = _fraction(dictionary, row, Monomial(float(coefficients[row]), error, ()), off.tolist())
+        fraction = _fraction(dictionary, row, Monomial(float(coefficients[row]), error, ()), off.tolist())
         same = [
             k
             for k, other in enumerate(gathered)
-            if own.below is not None and replace(own, above=()) == replace(other, above=())
+            if fraction.below is not None and replace(fraction, above=()) == replace(other, above=())
         ]
         if same:
-            gathered[same[0]] = replace(own, above=gathered[same[0]].above + own.above)
+            gathered[same[0]] = replace(fraction, above=gathered[same[0]].above + fraction.above)
         else:
-            gathered.append(own)
+            gathered.append(fraction)
     return gathered if errors is not None else _over_one_denominator(gathered)
 
 
@@ -159,7 +159,11 @@ def _negative(monomial: Monomial) -> Monomial:
 
 def _over_one_denominator(fractions: list[Fraction]) -> list[Fraction]:
     """The sum over a common denominator where that is shorter: of one denominator and a polynomial."""
-    split = [k for k, own in enumerate(fractions) if own.below and own.function is None and own.power == 1]
+    split = [
+        k
+        for k, fraction in enumerate(fractions)
+        if fraction.below and fraction.function is None and fraction.power == 1
+    ]
     if not split:
         return fractions
     below = fractions[split[0]].below
@@ -173,11 +177,13 @@ def _over_one_denominator(fractions: list[Fraction]) -> list[Fraction]:
         for part in fractions[k].above:
             sums.setdefault(part.powers, []).append(factor * part.value)
     together = Fraction(_summed(sums), below=below)
-    plain = [own for own in fractions if own.below is None and own.function is None]
-    rest = [own for own in fractions if own.below is None and own.function is not None]
-    rest += [own for k, own in enumerate(fractions) if own.below is not None and k not in split]
-    for own in plain:
-        for part in own.above:
+    plain = [fraction for fraction in fractions if fraction.below is None and fraction.function is None]
+    rest = [fraction for fraction in fractions if fraction.below is None and fraction.function is not None]
+    rest += [
+        fraction for k, fraction in enumerate(fractions) if fraction.below is not None and k not in split
+    ]
+    for fraction in plain:
+        for part in fraction.above:
             for unit in below:
                 powers = tuple(a + b for a, b in zip(part.powers, unit.powers, strict=True))
                 sums.setdefault(powers, []).append(part.value * unit.value)
@@ -189,7 +195,7 @@ def _over_one_denominator(fractions: list[Fraction]) -> list[Fraction]:
 
 def _ratio(below: Polynomial, other: Polynomial | None) -> float | None:
     """What `other` is multiplied with to become `below`; None where nothing does that."""
-    mine, its = ({part.powers: part.value for part in own or ()} for own in (below, other))
+    mine, its = ({part.powers: part.value for part in terms or ()} for terms in (below, other))
     if set(mine) != set(its):
         return None
     ratios = [mine[powers] / its[powers] if its[powers] else np.nan for powers in mine]
@@ -204,22 +210,22 @@ def _summed(sums: dict[tuple[int, ...], list[float]]) -> Polynomial:
         for powers, parts in sums.items()
         if abs(sum(parts)) > _ROUNDING * max(map(abs, parts))
     ]
-    return tuple(sorted(kept, key=lambda own: (sum(own.powers), [-p for p in own.powers])))
+    return tuple(sorted(kept, key=lambda part: (sum(part.powers), [-p for p in part.powers])))
 
 
 # ---------------------------------------------------------------------- from fractions to a notation
 
 
-def _written_fraction(own: Fraction, notation: Notation) -> Signed:
-    parts = [_signed(part, notation) for part in own.above]
+def _written_fraction(fraction: Fraction, notation: Notation) -> Signed:
+    parts = [_signed(part, notation) for part in fraction.above]
     negative = len(parts) == 1 and parts[0][0]
     above = parts[0][1] if negative else notation.total(parts)
     below: list[Any] = []
-    if own.below is not None:
-        whole = notation.total(ordered(_signed(part, notation) for part in own.below))
-        below.append(whole if own.power == 1 else notation.power(whole, notation.number(own.power)))
-    if own.function is not None:
-        times, over = _written_function(own.function, notation)
+    if fraction.below is not None:
+        whole = notation.total(ordered(_signed(part, notation) for part in fraction.below))
+        below.append(whole if fraction.power == 1 else notation.power(whole, notation.number(fraction.power)))
+    if fraction.function is not None:
+        times, over = _written_function(fraction.function, notation)
         above = _times(above, [times] if times is not None else [], notation)
         below += [over] if over is not None else []
     return negative, notation.fraction(above, notation.product(below)) if below else above
@@ -244,58 +250,62 @@ def _powers(powers: Sequence[int], notation: Notation) -> Iterator[Any]:
             yield name if exponent == 1 else notation.power(name, notation.number(exponent))
 
 
-def _written_function(own: Function, notation: Notation) -> tuple[Any | None, Any | None]:
+def _written_function(function: Function, notation: Notation) -> tuple[Any | None, Any | None]:
     """What stands above and what below the line."""
     one, two = notation.number(1.0), notation.number(2.0)
-    u = notation.total([_signed(part, notation) for part in own.inside])
+    u = notation.total([_signed(part, notation) for part in function.inside])
 
     def plus_one(part: Any) -> Any:
         return notation.total([(False, one), (False, part)])
 
-    if own.kind in _CALLS:
-        return notation.call(_CALLS[own.kind], u), None
-    if own.kind == Kind.POWER:
-        size = notation.number(abs(own.shape[0]), own.shape[1])
+    if function.kind in _CALLS:
+        return notation.call(_CALLS[function.kind], u), None
+    if function.kind == Kind.POWER:
+        size = notation.number(abs(function.shape[0]), function.shape[1])
         power = u if is_one(size) else notation.power(u, size)
-        return (None, power) if own.shape[0] < 0.0 else (power, None)
-    if own.kind in (Kind.SATURATION, Kind.INHIBITION):
-        whole = own.shape[0] % 2.0 == 0.0 and not own.shape[1]  # even powers have no sign
-        scaled = own.kind == Kind.SATURATION and own.scale[0] > 0.0
-        inside = (replace(own.inside[0], value=1.0, error=0.0),) if scaled else own.inside
+        return (None, power) if function.shape[0] < 0.0 else (power, None)
+    if function.kind in (Kind.SATURATION, Kind.INHIBITION):
+        whole = function.shape[0] % 2.0 == 0.0 and not function.shape[1]  # even powers have no sign
+        scaled = function.kind == Kind.SATURATION and function.scale[0] > 0.0
+        inside = (replace(function.inside[0], value=1.0, error=0.0),) if scaled else function.inside
         base = notation.total([_signed(part, notation) for part in inside])
         base = base if whole else notation.call("abs", base)
-        negative, size = own.shape[0] < 0.0, notation.number(abs(own.shape[0]), own.shape[1])
+        negative, size = function.shape[0] < 0.0, notation.number(abs(function.shape[0]), function.shape[1])
 
         def raised(part: Any) -> Any:
             power = part if is_one(size) else notation.power(part, size)
             return notation.fraction(one, power) if negative else power
 
-        if own.kind == Kind.INHIBITION:
+        if function.kind == Kind.INHIBITION:
             return None, plus_one(raised(base))
         if not scaled:
             return raised(base), plus_one(raised(base))
-        scale = raised(notation.number(*own.scale))
+        scale = raised(notation.number(*function.scale))
         return raised(base), notation.total([(False, scale), (False, raised(base))])
-    if own.kind == Kind.QUADRATIC_RECIPROCAL:
-        square = _times(notation.number(abs(own.shape[0]), own.shape[1]), [notation.power(u, two)], notation)
-        parts = [(False, one), *(_signed(part, notation) for part in own.inside)]
-        return None, notation.total([*parts, (own.shape[0] < 0.0, square)])
-    if own.kind == Kind.HILL:
+    if function.kind == Kind.QUADRATIC_RECIPROCAL:
+        square = _times(
+            notation.number(abs(function.shape[0]), function.shape[1]), [notation.power(u, two)], notation
+        )
+        parts = [(False, one), *(_signed(part, notation) for part in function.inside)]
+        return None, notation.total([*parts, (function.shape[0] < 0.0, square)])
+    if function.kind == Kind.HILL:
         return u, plus_one(u)
-    if own.kind == Kind.ARRHENIUS:
-        if len(own.inside) == 1:
-            index = next(k for k, power in enumerate(own.inside[0].powers) if power)
-            over = notation.fraction(notation.number(abs(own.scale[0]), own.scale[1]), notation.name(index))
-            return notation.call("exp", notation.total([(own.scale[0] > 0.0, over)])), None
+    if function.kind == Kind.ARRHENIUS:
+        if len(function.inside) == 1:
+            index = next(k for k, power in enumerate(function.inside[0].powers) if power)
+            over = notation.fraction(
+                notation.number(abs(function.scale[0]), function.scale[1]), notation.name(index)
+            )
+            return notation.call("exp", notation.total([(function.scale[0] > 0.0, over)])), None
         return notation.call("exp", notation.total([(True, notation.fraction(one, u))])), None
-    square = _square(own.inside, notation)
-    if own.kind == Kind.HILL2:
+    square = _square(function.inside, notation)
+    if function.kind == Kind.HILL2:
         return square, plus_one(square)
-    if own.kind == Kind.GAUSSIAN:
+    if function.kind == Kind.GAUSSIAN:
         return notation.call("exp", notation.total([(True, square)])), None
-    if own.kind == Kind.LOG_SQUARE:
+    if function.kind == Kind.LOG_SQUARE:
         return notation.call("log", plus_one(square)), None
-    return notation.call("sin" if own.kind == Kind.SIN_SQUARE else "cos", square), None
+    return notation.call("sin" if function.kind == Kind.SIN_SQUARE else "cos", square), None
 
 
 def _square(inside: Polynomial, notation: Notation) -> Any:
@@ -303,6 +313,8 @@ def _square(inside: Polynomial, notation: Notation) -> Any:
     if len(inside) > 1:
         u = notation.total([_signed(part, notation) for part in inside])
         return notation.power(u, notation.number(2.0))
-    (own,) = inside
-    powers = tuple(2 * power for power in own.powers)
-    return _signed(Monomial(own.value**2, 2.0 * abs(own.value) * own.error, powers), notation)[1]
+    (argument,) = inside
+    powers = tuple(2 * power for power in argument.powers)
+    return _signed(Monomial(argument.value**2, 2.0 * abs(argument.value) * argument.error, powers), notation)[
+        1
+    ]

@@ -55,8 +55,8 @@ def cycle_bands(
         look: Look = {"color": style.SKY, "linewidth": 0.6, "alpha": 0.6, "zorder": style.FLOW}
         for orbit in known:
             drawn += space.ax.plot(*space.coordinates(orbit), **look, label="cycles of draws")
-    own = limit_cycles(result.cycles, space.ax, states=space.states)
-    return space.drawing({"drawn": drawn, **own.artists})
+    cycles_drawn = limit_cycles(result.cycles, space.ax, states=space.states)
+    return space.drawing({"drawn": drawn, **cycles_drawn.artists})
 
 
 def branch_bands(result: branches.BranchBands, ax: Axes | None = None, *, state: int | str = 0) -> Drawing:
@@ -77,7 +77,7 @@ def branch_bands(result: branches.BranchBands, ax: Axes | None = None, *, state:
         Artists named ``bands``, and those of the diagram.
     """
     (number,) = chosen_states([state], result.state_names, "branch_bands", 1)
-    own = ax is None
+    new_figure = ax is None
     (panel,) = given_axes(new_axes() if ax is None else ax, 1, "branch_bands")
     areas: list[Artist] = []
     for band in result.bands:
@@ -89,7 +89,7 @@ def branch_bands(result: branches.BranchBands, ax: Axes | None = None, *, state:
         for middle, half in ends:
             areas.append(_area(panel, band.p, middle, half, look))
     drawn = bifurcation_diagram(result.diagram, panel, state=number)
-    if own:
+    if new_figure:
         add_legend([panel])
     return merged([Drawing((panel,), {"bands": tuple(areas)}), drawn])
 
@@ -133,9 +133,9 @@ def manifold_bands(
             if len(path) > 1:
                 corners = _tube(path / result.length, half) * result.length
                 areas += space.ax.fill(*space.coordinates(corners), **look)
-    own = draw_manifolds(result.manifolds, space.ax, states=space.states)
+    manifolds_drawn = draw_manifolds(result.manifolds, space.ax, states=space.states)
     space.show(result.manifolds.fixed_points.region)
-    return space.drawing({"bands": areas, **own.artists})
+    return space.drawing({"bands": areas, **manifolds_drawn.artists})
 
 
 def _tube(path: np.ndarray, half: np.ndarray) -> np.ndarray:
@@ -169,7 +169,7 @@ def basin_probabilities(
     Drawing
         Artists named ``doubt``, and those of the basins.
     """
-    own = ax is None
+    new_figure = ax is None
     left, right = given_axes(new_axes(1, 2, size=(5.0, 4.2)) if ax is None else ax, 2, "basin_probabilities")
     shown = result.basins.coordinates if states is None else states
     space = Space.opened(right, shown, result.state_names, result.units, "basin_probabilities")
@@ -187,7 +187,7 @@ def basin_probabilities(
     for panel in (left, right):
         names = [with_unit(result.state_names[i], result.units) for i in space.states]
         panel.set(xlabel=names[0], **({"ylabel": names[1]} if len(names) > 1 else {}))
-    if own:
+    if new_figure:
         add_legend([left])
     return merged([drawn, Drawing((right,), {"doubt": (image,)})])
 
@@ -207,7 +207,7 @@ def curves_from_data(result: plane.CurvesFromData, ax: Axes | None = None) -> Dr
     Drawing
         Artists named ``bands`` and ``values``, and those of the curves.
     """
-    own = ax is None
+    new_figure = ax is None
     (panel,) = given_axes(new_axes() if ax is None else ax, 1, "curves_from_data")
     areas: list[Artist] = []
     for curve, rows, axis, half in zip(
@@ -234,7 +234,7 @@ def curves_from_data(result: plane.CurvesFromData, ax: Axes | None = None) -> Dr
     drawn = two_parameter(result.curves, panel)
     panel.margins(0.03)
     panel.autoscale()
-    if own:
+    if new_figure:
         add_legend([panel])
     return merged([Drawing((panel,), {"bands": tuple(areas), "values": tuple(values)}), drawn])
 
@@ -254,7 +254,7 @@ def tipping(result: tips.Tipping, ax: Axes | None = None) -> Drawing:
     Drawing
         Artists named ``away``, ``interval`` and, where there is one, ``ramp``.
     """
-    own = ax is None
+    new_figure = ax is None
     (panel,) = given_axes(new_axes() if ax is None else ax, 1, "tipping")
     away = panel.plot(result.times, result.away, color=style.VERMILLION, label="away")
     low, high = result.interval
@@ -273,7 +273,7 @@ def tipping(result: tips.Tipping, ax: Axes | None = None) -> Drawing:
         other.set_ylabel("parameter", color=style.GREY)
         artists["ramp"] = tuple(ramp)
     panel.set(xlabel=with_unit("t", result.units), ylabel="share of paths away", ylim=(-0.03, 1.03))
-    if own:
+    if new_figure:
         add_legend([panel])
     return Drawing((panel,), artists)
 
@@ -293,7 +293,7 @@ def next_measurement(result: experiments.NextMeasurement, ax: Axes | None = None
     Drawing
         Artists named ``expected``, ``now``, ``best``, ``bifurcation`` and ``values``.
     """
-    own = ax is None
+    new_figure = ax is None
     (panel,) = given_axes(new_axes() if ax is None else ax, 1, "next_measurement")
     expected = panel.plot(result.values, result.expected, color=style.BLUE, label="after one more")
     now = panel.axhline(result.deviation, color=style.GREY, linestyle="--", label="now")
@@ -308,7 +308,7 @@ def next_measurement(result: experiments.NextMeasurement, ax: Axes | None = None
     panel.set(
         xlabel=with_unit(result.parameter, result.units), ylabel="standard deviation of the bifurcation"
     )
-    if own:
+    if new_figure:
         add_legend([panel])
     parts = {"expected": expected, "now": [now], "best": best, "bifurcation": [place], "values": values}
     return Drawing((panel,), {name: tuple(found) for name, found in parts.items()})

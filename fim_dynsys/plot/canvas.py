@@ -137,7 +137,7 @@ def given_axes(ax: AxesLike, n: int, caller: str) -> tuple[Axes, ...]:
         For another number of them.
     """
     axes = tuple(np.asarray(ax, dtype=object).ravel())
-    if len(axes) != n or not all(isinstance(own, Axes) for own in axes):
+    if len(axes) != n or not all(isinstance(one, Axes) for one in axes):
         got = f"{len(axes)}" if len(axes) != n else repr(ax)
         raise ValueError(
             f"{caller}: expected {n} axes, got {got}; pass as many, or ax=None for a new figure."

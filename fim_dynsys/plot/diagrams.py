@@ -88,7 +88,7 @@ def bifurcation_diagram(
     """
     caller = "bifurcation_diagram"
     (state,) = chosen_states([state], result.state_names, caller, 1)
-    own = ax is None
+    new_figure = ax is None
     (ax,) = given_axes(new_axes() if ax is None else ax, 1, caller)
     measured = result if isinstance(result, DataBifurcations) else None
     curves = result.continuation if isinstance(result, DataBifurcations) else result
@@ -105,7 +105,7 @@ def bifurcation_diagram(
     if measured is not None:
         artists["intervals"] = _intervals(ax, measured, state)
     artists |= _events(ax, _all_events(result), state, lines)
-    if own:
+    if new_figure:
         add_legend([ax])
     return Drawing((ax,), {name: tuple(found) for name, found in artists.items() if found})
 
@@ -146,7 +146,7 @@ def two_parameter(result: BifurcationCurves, ax: Axes | None = None) -> Drawing:
     ('h', 'r')
     >>> drawing.close()
     """
-    own = ax is None
+    new_figure = ax is None
     (ax,) = given_axes(new_axes() if ax is None else ax, 1, "two_parameter")
     artists: dict[str, list] = {"folds": [], "hopf points": [], "cycles": [], "points": [], "labels": []}
     for curve in result.curves:
@@ -165,7 +165,7 @@ def two_parameter(result: BifurcationCurves, ax: Axes | None = None) -> Drawing:
         mark: Look = {"marker": "D", "markersize": 5, "linestyle": "", "color": style.BLACK}
         artists["points"] += ax.plot(point.p, point.q, **mark, zorder=style.POINTS)
         artists["labels"].append(place_label(ax, point.kind.value, (point.p, point.q), curves, taken))
-    if own:
+    if new_figure:
         add_legend([ax])
     return Drawing((ax,), {name: tuple(found) for name, found in artists.items() if found})
 

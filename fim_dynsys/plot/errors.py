@@ -60,7 +60,7 @@ def comparison(table: xr.Dataset, ax: Axes | None = None) -> Drawing:
         raise ValueError(
             f"comparison: expected a table of fim_dynsys.compare, got one without {', '.join(missing)}."
         )
-    own = ax is None
+    new_figure = ax is None
     (ax,) = given_axes(new_axes() if ax is None else ax, 1, "comparison")
     names = [str(name) for name in table["model"].values]
     artists: dict[str, list] = {"paths": [], "slopes": [], "medians": [], "failed": []}
@@ -98,7 +98,7 @@ def comparison(table: xr.Dataset, ax: Axes | None = None) -> Drawing:
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlabel("error in standard deviations, held-out observations")
-    if own:
+    if new_figure:
         add_legend([ax])
     return Drawing((ax,), {name: tuple(found) for name, found in artists.items()})
 

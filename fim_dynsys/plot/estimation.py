@@ -97,4 +97,4 @@ def profiles(given: Mapping[str, Profile] | Sequence[Profile], axes: Sequence[Ax
         ax.set_xlabel(item.name)
         ax.set_ylim(-0.2, 1.3 * max(item.thresholds.values()))
     axes[0].set_ylabel("log-likelihood below the best")
-    return Drawing(tuple(axes), {name: tuple(own) for name, own in artists.items()})
+    return Drawing(tuple(axes), {name: tuple(drawn) for name, drawn in artists.items()})

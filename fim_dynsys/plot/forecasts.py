@@ -98,7 +98,7 @@ def forecast(
     missed = _chosen(caller, _read_later(caller, held_out, later, names), trajectory, len(names))
     units = seen.units if seen is not None else {}
     shown = tuple(range(len(names))) if states is None else chosen_states(states, names, caller, len(names))
-    own = ax is None
+    new_figure = ax is None
     axes = given_axes(
         new_axes(len(shown), size=(8.0, 2.2), sharex=True) if ax is None else ax, len(shown), caller
     )
@@ -119,7 +119,7 @@ def forecast(
             artists["origin"].append(panel.axvline(last, **line, label="last observation"))
         panel.set_ylabel(with_unit(names[state], units))
     axes[-1].set_xlabel(with_unit("t", units))
-    if own:
+    if new_figure:
         add_legend(axes)
     return Drawing(axes, {name: tuple(found) for name, found in artists.items() if found})
 

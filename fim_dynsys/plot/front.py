@@ -59,7 +59,7 @@ def front(model: _Considered | Alternatives, ax: Axes | None = None) -> Drawing:
     rows = model if isinstance(model, Alternatives) else getattr(model, "alternatives_", None)
     if not isinstance(rows, Alternatives):
         raise TypeError(f"front: expected a fitted 'auto' or its alternatives_, got {type(model).__name__}.")
-    own = ax is None
+    new_figure = ax is None
     (ax,) = given_axes(new_axes() if ax is None else ax, 1, "front")
     size, misses = [row.parameters for row in rows], [row.misses for row in rows]
     chosen = [k for k, row in enumerate(rows) if row.is_preferred]
@@ -75,6 +75,6 @@ def front(model: _Considered | Alternatives, ax: Axes | None = None) -> Drawing:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("parameters")
     ax.set_ylabel("misfit in standard deviations of the states")
-    if own:
+    if new_figure:
         add_legend([ax])
     return Drawing((ax,), {"alternatives": tuple(drawn), "preferred": tuple(best), "rows": tuple(texts)})

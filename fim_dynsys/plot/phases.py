@@ -29,7 +29,7 @@ def phase_response(result: PhaseResponse, ax: Axes | None = None) -> Drawing:
     Drawing
         Artists named ``curves`` and ``bands``.
     """
-    own = ax is None
+    new_figure = ax is None
     (panel,) = given_axes(new_axes() if ax is None else ax, 1, "phase_response")
     phase = np.append(result.phase, 1.0)
     bands = result.interval()
@@ -45,7 +45,7 @@ def phase_response(result: PhaseResponse, ax: Axes | None = None) -> Drawing:
     panel.axhline(0.0, color=style.GREY, linewidth=0.6)
     panel.set_xlabel("phase (periods)")
     panel.set_ylabel("advance (periods per unit)")
-    if own:
+    if new_figure:
         add_legend([panel])
     return Drawing((panel,), {"curves": tuple(curves), "bands": tuple(areas)})
 

@@ -106,7 +106,7 @@ def time_series(
     if any(one.dim != len(names) for one in given):
         raise ValueError(f"{caller}: expected one number of states, got {[one.dim for one in given]}.")
     shown = tuple(range(len(names))) if states is None else chosen_states(states, names, caller, len(names))
-    own = ax is None
+    new_figure = ax is None
     axes = given_axes(
         new_axes(len(shown), size=(8.0, 2.2), sharex=True) if ax is None else ax, len(shown), caller
     )
@@ -118,7 +118,7 @@ def time_series(
                     artists.setdefault(name, []).append(found)
         panel.set_ylabel(with_unit(names[state], units))
     axes[-1].set_xlabel(with_unit("t", units))
-    if own:
+    if new_figure:
         add_legend(axes)
     return Drawing(axes, {name: tuple(found) for name, found in artists.items()})
 
@@ -146,7 +146,7 @@ def read_series(
     arrays = [np.asarray(part, dtype=float) for part in parts]
     arrays = [part[:, None] if part.ndim == 1 else part for part in arrays]
     if t is None and like is not None and [len(part) for part in arrays] == like.n_obs.tolist():
-        times: Any = [own for own, _ in like.arrays()]
+        times: Any = [times_of_one for times_of_one, _ in like.arrays()]
     elif t is None:
         raise ValueError(
             f"{caller}: expected times with arrays of {[len(part) for part in arrays]} rows, got none; pass "
@@ -173,7 +173,7 @@ def _simulated_members(caller: str, ensemble: EnsembleField, data: Trajectories 
         raise ValueError(f"{caller}: expected a complete sample in each trajectory, got one without.")
     from_first = [t[np.argmax(seen) :] for t, _, seen in pairs]
     starts = np.array([x[np.argmax(seen)] for _, x, seen in pairs])
-    runs = [simulate(ensemble, start, own) for start, own in zip(starts, from_first, strict=True)]
+    runs = [simulate(ensemble, start, t) for start, t in zip(starts, from_first, strict=True)]
     members = [run[[k]] for k in range(len(ensemble)) for run in runs]
     return concatenate(members)
 

@@ -60,11 +60,11 @@ def spectrum(result: FixedPoints | LimitCycles, ax: Axes | None = None) -> Drawi
     """
     if not isinstance(result, FixedPoints | LimitCycles):
         raise TypeError(f"spectrum: expected FixedPoints or LimitCycles, got {type(result).__name__}.")
-    own = ax is None
+    new_figure = ax is None
     (ax,) = given_axes(new_axes() if ax is None else ax, 1, "spectrum")
     artists = _eigenvalues(ax, result) if isinstance(result, FixedPoints) else _multipliers(ax, result)
     ax.axhline(0.0, color=style.PALE, linewidth=0.6, zorder=style.FLOW)
-    if own:
+    if new_figure:
         add_legend([ax])
         figure = root_figure(ax)
         if (engine := figure.get_layout_engine()) is not None:

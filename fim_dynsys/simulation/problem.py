@@ -199,8 +199,8 @@ def kept_signs(fields: Sequence[VectorField], stacked: StackedRates | None = Non
     flat = points.reshape(-1, d)
     with np.errstate(all="ignore"):
         rates = fields[0]._rhs(flat) if stacked is None else stacked(flat, which)
-    own = np.asarray(rates).reshape(n, d, _PROBES, d)[:, np.arange(d), :, np.arange(d)]
-    return (own == 0.0).all(axis=-1).T
+    diagonal = np.asarray(rates).reshape(n, d, _PROBES, d)[:, np.arange(d), :, np.arange(d)]
+    return (diagonal == 0.0).all(axis=-1).T
 
 
 def _lengths(
@@ -209,10 +209,10 @@ def _lengths(
     """Length scale per trajectory and state ``(n, d)``, and 1 where no field knows it, else 0, ``(n, 1)``."""
     known = [f.length_scale for f in fields]
     largest = np.abs(x0).max(axis=1, keepdims=True)
-    own = np.where(largest > 0, largest, 1.0) * np.ones(x0.shape[1])
+    widths = np.where(largest > 0, largest, 1.0) * np.ones(x0.shape[1])
     unknown = np.array([length is None for length in known], dtype=float)[which][:, None]
     given = np.array([np.ones(x0.shape[1]) if length is None else length for length in known])[which]
-    return np.where(unknown > 0, own, given), unknown
+    return np.where(unknown > 0, widths, given), unknown
 
 
 class Outcome:

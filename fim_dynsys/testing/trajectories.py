@@ -110,8 +110,8 @@ def _check_forecast(model: TrajectoryModel, context: Trajectories) -> None:
     size = np.nanmax(np.abs(starts))
     close(several.x[0], one.x[0], SAME, size, "forecast: a state alone differs from the same among others")
     each = np.stack([t, 0.5 * t])
-    own = model.forecast(starts, each)
-    for what, got, wanted in (("shared", several, np.stack([t, t])), ("own", own, each)):
+    ahead = model.forecast(starts, each)
+    for what, got, wanted in (("shared", several, np.stack([t, t])), ("own", ahead, each)):
         require(np.array_equal(got.t, wanted), f"forecast to {what} times: expected all of them, in order")
         _check_status(got)
     require(np.isfinite(several.x).all(), "forecast over the observed times: expected finite states")

@@ -59,9 +59,9 @@ class BasinProbabilities(Result):
     @property
     def doubt(self) -> np.ndarray:
         """Probability that a grid point does not lead where the field says: a map of the boundary's band."""
-        own = self.basins.labels
-        held = np.take_along_axis(self.probability, np.maximum(own, 0)[None], axis=0)[0]
-        return np.where(own >= 0, 1.0 - held, np.sum(self.probability, axis=0))
+        labels = self.basins.labels
+        held = np.take_along_axis(self.probability, np.maximum(labels, 0)[None], axis=0)[0]
+        return np.where(labels >= 0, 1.0 - held, np.sum(self.probability, axis=0))
 
     @property
     def fraction_interval(self) -> np.ndarray:
@@ -83,10 +83,10 @@ class BasinProbabilities(Result):
         return [f"{np.mean(self.doubt > 0.05):.1%} of the image in doubt by over 5 %", *super()._notes()]
 
     def _variables(self) -> Variables:
-        own = self.basins._variables()
-        names = own["label"][0]
+        variables = self.basins._variables()
+        names = variables["label"][0]
         return {
-            **own,
+            **variables,
             "probability": (("attractor", *names), self.probability),
             "existence": (("attractor",), self.existence),
             "fraction_drawn": (("draw", "attractor"), self.fractions),
@@ -172,11 +172,11 @@ def basin_probabilities(
     drawn = drawn_fields(field, n_draws, seed, "basin_probabilities")
     region = resolve_region(field, region, "basin_probabilities")
     common = {"resolution": resolution, "n_sample": n_sample, "seed": seed, "progress": False, **options}
-    own = basins(field, region, budget=budget, **common)
-    k = len(own.attractors)
-    total, fractions, weights = np.zeros((k, *own.labels.shape)), [], []
+    whole = basins(field, region, budget=budget, **common)
+    k = len(whole.attractors)
+    total, fractions, weights = np.zeros((k, *whole.labels.shape)), [], []
     existence = np.zeros(k)
-    points = own.effort.points
+    points = whole.effort.points
     with progress_bar(progress, len(drawn), "basins", "draws") as bar:
         for member, weight in zip(drawn, drawn.weights, strict=True):
             if points >= budget:
@@ -184,7 +184,7 @@ def basin_probabilities(
             found = basins(member, region, budget=budget - points, **common)
             points += found.effort.points
             shares = np.zeros(k)
-            ours, theirs = (extents([a.points for a in image.attractors], region) for image in (own, found))
+            ours, theirs = (extents([a.points for a in image.attractors], region) for image in (whole, found))
             for i, j in assigned(ours, theirs, _FARTHEST * np.sqrt(region.dim)):
                 total[i] += weight * (found.labels == j)
                 existence[i] += weight
@@ -195,18 +195,18 @@ def basin_probabilities(
     if not fractions:
         raise ValueError(
             f"basin_probabilities: expected a budget for at least one draw, got {budget:,}, of which the "
-            f"field itself took {own.effort.points:,}."
+            f"field itself took {whole.effort.points:,}."
         )
     done = sum(weights)
     return BasinProbabilities(
-        basins=own,
+        basins=whole,
         probability=total / done,
         fractions=np.array(fractions),
         existence=existence / done,
         n_draws=len(fractions),
         level=level,
         effort=Effort(
-            own.effort.seeds * (1 + len(fractions)), 0, points, budget, len(fractions) < len(drawn)
+            whole.effort.seeds * (1 + len(fractions)), 0, points, budget, len(fractions) < len(drawn)
         ),
         **labels(field),
     )

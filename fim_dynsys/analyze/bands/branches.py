@@ -232,12 +232,12 @@ def _band(
             followed = follow_orbit(fields, orbit, period, region.size)
             here = followed.exists[:, None]
             # the orbit itself followed into its own field: differences of sampling cancel
-            own = follow_orbit([family.at(p)], orbit, period, region.size).orbits[0]
+            retraced = follow_orbit([family.at(p)], orbit, period, region.size).orbits[0]
             low = np.where(here, followed.orbits.min(axis=1), np.nan)
             high = np.where(here, followed.orbits.max(axis=1), np.nan)
             time = np.where(followed.exists, followed.period, np.nan)
             values = np.concatenate([low, high, time[:, None]], axis=1)
-            centre = np.concatenate([own.min(axis=0), own.max(axis=0), [period]])
+            centre = np.concatenate([retraced.min(axis=0), retraced.max(axis=0), [period]])
             points += followed.points
         else:
             x = branch.x[row]

@@ -106,9 +106,9 @@ class CycleBands(Result):
         """Intervals of the logarithms of the multipliers' moduli, (n, d, 2)."""
         return self._interval(self.log_moduli, self.cycles.log_moduli, level)
 
-    def _interval(self, drawn: np.ndarray, own: np.ndarray, level: float | None) -> np.ndarray:
-        half = half_width(drawn, own, self.weights, self.level if level is None else level)
-        return np.stack([own - half, own + half], axis=-1)
+    def _interval(self, drawn: np.ndarray, centre: np.ndarray, level: float | None) -> np.ndarray:
+        half = half_width(drawn, centre, self.weights, self.level if level is None else level)
+        return np.stack([centre - half, centre + half], axis=-1)
 
     def _headline(self) -> str:
         return f"{counted(len(self), 'periodic orbit')} in {counted(len(self.weights), 'draw')}"
@@ -237,8 +237,8 @@ def cycle_bands(
             here = found.exists
             period[k, here], orbits[k, here] = found.period[here], found.orbits[here]
             for i in np.flatnonzero(here).tolist():
-                own = floquet(drawn[i], found.orbit(i))
-                multipliers[k, i], logs[k, i] = own.multipliers, own.log_moduli
+                exponents = floquet(drawn[i], found.orbit(i))
+                multipliers[k, i], logs[k, i] = exponents.multipliers, exponents.log_moduli
             bar.update()
     spent = cycles.effort
     return CycleBands(

@@ -47,14 +47,14 @@ def drawn_fields(field: VectorField, draws: int | EnsembleField, seed: int, call
     return draws
 
 
-def half_width(drawn: np.ndarray, own: np.ndarray, weights: np.ndarray, level: float) -> np.ndarray:
+def half_width(drawn: np.ndarray, centre: np.ndarray, weights: np.ndarray, level: float) -> np.ndarray:
     """Half width of the interval round the field's own value that holds this share of the drawn ones.
 
     Parameters
     ----------
     drawn : ndarray (n, m, ...)
         Values in m draws, NaN where a draw has no such object.
-    own : ndarray (n, ...)
+    centre : ndarray (n, ...)
         Values of the field itself.
     weights : ndarray (m,)
         Of the draws.
@@ -66,7 +66,7 @@ def half_width(drawn: np.ndarray, own: np.ndarray, weights: np.ndarray, level: f
     ndarray (n, ...)
         NaN where fewer than two draws have the object.
     """
-    away = np.abs(drawn - own[:, None])
+    away = np.abs(drawn - centre[:, None])
     known = np.isfinite(away)
     order = np.argsort(np.where(known, away, np.inf), axis=1)
     shape = (1, -1) + (1,) * (away.ndim - 2)

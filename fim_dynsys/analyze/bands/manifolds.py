@@ -162,17 +162,17 @@ def manifold_bands(
     field = unwrap(field, "manifold_bands")
     drawn = drawn_fields(field, n_draws, seed, "manifold_bands")
     region = resolve_region(field, region, "manifold_bands")
-    own = manifolds(field, region)
+    traced = manifolds(field, region)
     length = _unit(field.scales, region.size)
-    paths = tuple(_thinned(branch.path[region.contains(branch.path)]) for branch in own.branches)
+    paths = tuple(_thinned(branch.path[region.contains(branch.path)]) for branch in traced.branches)
     limit = _FARTHEST * float(np.linalg.norm(region.size / length))
     away: list[list[np.ndarray]] = [[] for _ in paths]
-    points = own.effort.points
+    points = traced.effort.points
     with progress_bar(progress, len(drawn), "manifolds", "draws") as bar:
         for member in drawn:
             found = manifolds(member, region)
             points += found.effort.points
-            for k, branch in enumerate(own.branches):
+            for k, branch in enumerate(traced.branches):
                 same = [b.path / length for b in found.branches if b.stable == branch.stable]
                 away[k].append(nearest(paths[k] / length, same, limit))
             bar.update()
@@ -180,14 +180,14 @@ def manifold_bands(
     halves = [half_width(np.array(rows).T, np.zeros(len(rows[0])), weights, level) for rows in away]
     shares = [weights @ np.isfinite(rows) for rows in away]
     return ManifoldBands(
-        manifolds=own,
+        manifolds=traced,
         paths=paths,
         half_widths=tuple(halves),
         existence=tuple(shares),
         length=length,
         level=level,
         n_draws=len(drawn),
-        effort=Effort(own.effort.seeds * (1 + len(drawn)), 0, points, points, False),
+        effort=Effort(traced.effort.seeds * (1 + len(drawn)), 0, points, points, False),
         **labels(field),
     )
 

@@ -270,7 +270,7 @@ def _followed(plane: PooledPlane, values: np.ndarray, region: Region, budget: in
         found = bifurcation_curves(plane, starts, *ends, region, p0=p0, q0=q0, budget=remaining)
         points += found.effort.points
         for curve in found.curves:
-            if not any(_same(curve, own, ends) for own in kept):
+            if not any(_same(curve, other, ends) for other in kept):
                 kept.append(curve)
     if found is None:
         raise ValueError(f"curves_from_data: expected equilibria in {region}, found none to start from.")

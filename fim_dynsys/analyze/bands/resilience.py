@@ -106,13 +106,13 @@ class Resilience(Result):
             raise ValueError(
                 f"interval: expected quantity among share, shock and return_time, got {quantity!r}."
             )
-        own, drawn = getattr(self, quantity), getattr(self, f"{quantity}_drawn")
+        centre, drawn = getattr(self, quantity), getattr(self, f"{quantity}_drawn")
         if not len(drawn):
-            return np.full((*own.shape, 2), np.nan)
+            return np.full((*centre.shape, 2), np.nan)
         weights = np.full(len(drawn), 1.0 / len(drawn))
         finite = np.where(np.isfinite(drawn), drawn, np.nan)
-        half = half_width(np.moveaxis(finite, 0, 1), own, weights, self.level if level is None else level)
-        return np.stack([own - half, own + half], axis=-1)
+        half = half_width(np.moveaxis(finite, 0, 1), centre, weights, self.level if level is None else level)
+        return np.stack([centre - half, centre + half], axis=-1)
 
     def _headline(self) -> str:
         ends = f"{self.values[0]:.4g} to {self.values[-1]:.4g}"

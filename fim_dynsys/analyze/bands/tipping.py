@@ -414,8 +414,8 @@ class _Paths:
 
     @property
     def _weights(self) -> np.ndarray:
-        own = self.system.weights[self.members]
-        return own / own.sum()
+        weights = self.system.weights[self.members]
+        return weights / weights.sum()
 
     def _away(self, x: np.ndarray, share: float) -> np.ndarray:
         levels = self.rest.shape[1] - 1

@@ -90,15 +90,15 @@ def _zeros_on(meter: Meter, region: Region, scales: Scales, seed: int, axis: int
     else:
         face = _Face(meter.field, axis, at)
         box = Region(region.low[others], region.high[others])
-        own = Scales(scales.length[others], scales.speed[others], scales.time)
+        remaining = Scales(scales.length[others], scales.speed[others], scales.time)
         counter = Meter(face, max(0, meter.budget - meter.points))
         starts = np.concatenate([box.sobol(_SEEDS * len(others), seed), candidate_cells(counter, box)])
-        ended = refine(counter, starts, own, box)
+        ended = refine(counter, starts, remaining, box)
         z = ended.x[ended.is_root]
-        z = np.concatenate([z, zeros_on_faces(counter, box, own, seed)]) if counter.undefined else z
+        z = np.concatenate([z, zeros_on_faces(counter, box, remaining, seed)]) if counter.undefined else z
         meter.points += counter.points
         meter.exhausted |= counter.exhausted
-        x = np.insert(_distinct(z, own.length), axis, at, axis=1)
+        x = np.insert(_distinct(z, remaining.length), axis, at, axis=1)
     x = x[: max(0, meter.budget - meter.points)]
     residual = np.abs(meter.rhs(x) / scales.speed)
     x = x[(residual <= ROOT_RESIDUAL).all(axis=1)]

@@ -224,16 +224,16 @@ def _newton(field: _Rows, x: np.ndarray, scales: Scales) -> tuple[np.ndarray, np
         rows = np.flatnonzero(np.isfinite(size) & ~done & (damping > _SHORTEST_STEP))
         if not len(rows):
             break
-        own = field.subset(rows)
-        jac = own.jacobian(x[rows]) * (scales.length / scales.speed[:, None])
+        part = field.subset(rows)
+        jac = part.jacobian(x[rows]) * (scales.length / scales.speed[:, None])
         usable = np.isfinite(jac).all(axis=(1, 2))
         inverse = np.linalg.pinv(np.where(usable[:, None, None], jac, np.eye(x.shape[1])))
         step = -np.einsum("nij,nj->ni", inverse, np.where(usable[:, None], f[rows], 0.0))
         length = np.linalg.norm(step, axis=1)
         shortened = damping[rows] * np.minimum(1.0, _LONGEST_STEP / np.maximum(length, _LONGEST_STEP))
         trial = x[rows] + shortened[:, None] * step * scales.length
-        f_trial = own(trial) / scales.speed
-        field.points += own.points
+        f_trial = part(trial) / scales.speed
+        field.points += part.points
         size_trial = np.linalg.norm(f_trial, axis=1)
         better = (size_trial < size[rows]) | (size_trial <= ROOT_RESIDUAL)
         damping[rows] = np.where(better, np.minimum(1.0, 4.0 * damping[rows]), damping[rows] / 4.0)
@@ -256,9 +256,9 @@ def _nearest_alone(there: np.ndarray, settled: np.ndarray, x: np.ndarray, scales
     return alone
 
 
-def _paired(values: np.ndarray, own: np.ndarray) -> np.ndarray:
+def _paired(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Eigenvalues (k, d) in the order of least total distance from others (k, d)."""
     paired = np.empty_like(values)
-    for i, distance in enumerate(np.abs(own[:, :, None] - values[:, None, :])):
+    for i, distance in enumerate(np.abs(reference[:, :, None] - values[:, None, :])):
         paired[i] = values[i, linear_sum_assignment(distance)[1]]
     return paired

@@ -137,9 +137,9 @@ class Basins(Result):
         return columns, rows
 
     def _shares(self, label: int) -> list:
-        own = self.labels == label
-        backed = f"{np.mean(self.support[own] >= SUPPORTED):.0%}" if own.any() else ""
-        return [self.fractions[label], self.errors[label], f"{own.mean():.1%}", backed]
+        here = self.labels == label
+        backed = f"{np.mean(self.support[here] >= SUPPORTED):.0%}" if here.any() else ""
+        return [self.fractions[label], self.errors[label], f"{here.mean():.1%}", backed]
 
     def _variables(self) -> Variables:
         names = tuple(f"axis{i}" for i in range(len(self.axes)))
@@ -261,22 +261,24 @@ def basins(
     if on_level is None:
         found = _labelled(field, region, resolution, asked, at, region.sobol(n_sample, seed), None, options)
         return replace(found, conserved=sums.names, fit_problems=field.fit_info.problems)
-    own = [int(np.flatnonzero(on_level.independent == i)[0]) for i in asked if i in on_level.independent]
-    if coordinates is not None and len(own) < min(2, len(on_level.independent)):
+    places = [int(np.flatnonzero(on_level.independent == i)[0]) for i in asked if i in on_level.independent]
+    if coordinates is not None and len(places) < min(2, len(on_level.independent)):
         raise ValueError(
             f"basins: expected coordinates on the level set of {', '.join(sums.names)}, got {coordinates}; "
             f"choose among {list(on_level.names)}."
         )
-    own = own or [0]
+    places = places or [0]
     inside = on_level.region(region)
     sample = _sampled(on_level, region, inside, n_sample, seed)
     along = on_level.field(field, region)
     where = on_level, region
-    found = _labelled(along, inside, resolution, tuple(own), at[on_level.independent], sample, where, options)
+    found = _labelled(
+        along, inside, resolution, tuple(places), at[on_level.independent], sample, where, options
+    )
     names, units = state_labels(field)
     return replace(
         found,
-        coordinates=tuple(int(on_level.independent[i]) for i in own),
+        coordinates=tuple(int(on_level.independent[i]) for i in places),
         at=on_level.states(found.at),
         attractors=tuple(replace(a, points=on_level.states(a.points)) for a in found.attractors),
         region=region,

@@ -99,7 +99,7 @@ def finer_axes(
         shares = least[tuple(suspects.T)] / most[tuple(suspects.T)]
         suspects = suspects[np.argsort(shares, kind="stable")[:_MOST_SUSPECTS]]
         changes = _changes_sign(meter, plane, axes, suspects, k, f, _ROUNDING * speed[k])
-        along = np.array([_of_cells(own, np.fmax)[tuple(suspects[changes].T)].sum() for own in bend])
+        along = np.array([_of_cells(values, np.fmax)[tuple(suspects[changes].T)].sum() for values in bend])
         if changes.any():
             needed |= along >= _BOTH * along.max()
     return needed

@@ -305,12 +305,12 @@ def _launches(field: VectorField, found: FixedPoints) -> tuple[list[_Launch], in
     for i in (i for i, kind in enumerate(found.kind) if mixed[i] and kind in hyperbolic):
         values, vectors = np.linalg.eig(field.jacobian(found.x[i]))
         for stable in (True, False):
-            own = np.flatnonzero((values.real < 0) == stable)
-            if len(own) > 1:
+            chosen = np.flatnonzero((values.real < 0) == stable)
+            if len(chosen) > 1:
                 skipped += 1
                 continue
             launches += _launch_pair(
-                field, found.x[i], i, stable, values[own[0]].real, vectors[:, own[0]].real
+                field, found.x[i], i, stable, values[chosen[0]].real, vectors[:, chosen[0]].real
             )
     return launches, skipped
 

@@ -248,9 +248,12 @@ def nullclines(
     whole = [[plane.embed(line) for line in of_state] for of_state in lines]
     return Nullclines(
         branches=whole,
-        residual=[[_residual(field, line, k, speed[k]) for line in own] for k, own in enumerate(whole)],
-        support=[[field.support(line) for line in own] for own in whole],
-        status=[[_status(plane, line) for line in own] for own in lines],
+        residual=[
+            [_residual(field, line, k, speed[k]) for line in lines_of_state]
+            for k, lines_of_state in enumerate(whole)
+        ],
+        support=[[field.support(line) for line in lines_of_state] for lines_of_state in whole],
+        status=[[_status(plane, line) for line in lines_of_state] for lines_of_state in lines],
         vanishing=[bool((values[:, :, k] == 0).all()) for k in range(field.dim)],
         states=(field.state_names[plane.pair[0]], field.state_names[plane.pair[1]]),
         at=None if field.dim == 2 else plane.at,

@@ -220,7 +220,7 @@ def _simulated(field: VectorField, records: Records) -> Records | None:
     longest = max(map(len, records.x))
     starts = np.array([x[0] for x in records.x])
     solution = integrate([field], starts, records.step * np.arange(longest))
-    found = tuple(x[: len(own)] for x, own in zip(solution.x, records.x, strict=True))
+    found = tuple(x[: len(recorded)] for x, recorded in zip(solution.x, records.x, strict=True))
     if not all(np.isfinite(x).all() for x in found):
         return None
     return Records(found, records.step, records.names, records.units)
