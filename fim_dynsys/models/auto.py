@@ -1,7 +1,7 @@
 """The portfolio: candidates from the operator, sparse regression and local search, chosen on the data."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -39,22 +39,21 @@ from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, equal_e
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, shares
-from fim_dynsys.search.comparison import Compared, over_windows
 from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.front import front, simpler
-from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
+from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
-from fim_dynsys.search.functions.windowed import grow_over_windows
 from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, GeneticEffort, is_installed
-from fim_dynsys.search.growth import grow
 from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.origins import Stage
-from fim_dynsys.search.pool import Opinion, distinct, gather_compared
+from fim_dynsys.search.pool import Pool, over_windows
 from fim_dynsys.search.portfolio import OperatorChoice, Portfolio, normalised
 from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.screening import screened
 from fim_dynsys.search.selector import Selector, beaten
+from fim_dynsys.search.stages import FUNCTIONS_UP_TO, POLYNOMIALS, Effort, Row, functions, growth
 from fim_dynsys.search.standard_errors import law_errors
 from fim_dynsys.search.units import (
     REFITTED,
@@ -73,50 +72,29 @@ if TYPE_CHECKING:
 _REPORTED = 5  # candidates that the report names
 _MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
-_FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
 _TEMPERATURE = 2.0  # of the selector's weights where members are drawn: chosen by coverage on development
 _SUGGESTED_UP_TO = 6  # states: beyond, terms are screened, without knowledge
 SELECTOR_FILE = "auto-selector"
 """Of the learned choice, among the shipped weights."""
 
 
-@dataclass(frozen=True)
-class Effort:
-    """Amounts of search, counted in work: results do not depend on the machine's load.
-
-    Attributes
-    ----------
-    structures : int
-        Regressed structures that are fitted.
-    windowed : int
-        Structures fitted over short windows, where the best of the others leaves more than noise.
-    fits, rounds : int
-        Fits about whose paths terms are chosen again, and how often from each.
-    functions : FunctionEffort
-        Of the search for functions.
-    laws : int
-        Structures with functions that are tried on noise-free data.
-    composed : bool
-        Whether functions of reciprocals and squares are tried on noise-free data that no others explain.
-    genetic : GeneticEffort, optional
-        Of genetic programming, which proposes right-hand sides besides; None for none.
-    """
-
-    structures: int
-    windowed: int
-    fits: int
-    rounds: int
-    functions: FunctionEffort
-    laws: int
-    composed: bool = True
-    genetic: GeneticEffort | None = None
-
+STAGES = *POLYNOMIALS, growth, functions
+"""What is searched, whatever the budget."""
 
 EFFORTS = {
-    "fast": Effort(4, 8, 4, 3, QUICK, 5, composed=False),
-    "full": Effort(6, 16, 8, 8, FULL, 16),
-    "thorough": Effort(12, 32, 16, 16, FunctionEffort(48, 60, 12, 12), 64, genetic=GENETIC),
+    "fast": Effort(4, fits=4, rounds=3, functions=QUICK, laws=5, composed=False),
+    "full": Effort(6, fits=8, rounds=8, windowed=16, functions=FULL),
+    "thorough": Effort(
+        12,
+        fits=16,
+        rounds=16,
+        windowed=32,
+        functions=FunctionEffort(48, 60, 12, 12),
+        laws=64,
+        genetic=GENETIC,
+    ),
 }
+"""How much, by budget."""
 
 
 class Auto(VectorFieldModel):
@@ -298,7 +276,8 @@ class Auto(VectorFieldModel):
         sigma: Known | None,
         constraints: Knowledge | None,
     ) -> Portfolio:
-        effort = self._effort
+        row = self._row
+        effort = row.effort
         samples = complete_samples(trajectories, self._caller, self.min_observations)
         inputs = complete_inputs(trajectories, self._caller)
         degree = _degree(samples) if inputs is None else None
@@ -306,7 +285,7 @@ class Auto(VectorFieldModel):
         names = trajectories.state_names
         search = search.knowing(constraints, names, trajectories.input_names)
         search = search.observing(positions, names).measured(sigma)
-        stages = 5 + effort.functions.stages
+        stages = 2 + len(row.stages) + effort.functions.stages
         if effort.genetic is not None:
             stages += effort.genetic.searches * search.dictionary.dim
         plain = inputs is None and search.restriction is None
@@ -314,8 +293,8 @@ class Auto(VectorFieldModel):
             search, known = screened(search) if plain and positions is None else (search, [])
             bar.update()
             clean = Identification(search, samples, composed=effort.composed)
-            if plain and equal_errors(sigma):
-                clean.run(effort.laws)
+            if effort.laws is not None and plain and equal_errors(sigma):
+                clean.run(effort.laws)  # without inputs, knowledge or errors of their own
             bar.update()
             proposals: Proposals | None = None
             notes: dict[str, str] = {}
@@ -325,24 +304,21 @@ class Auto(VectorFieldModel):
                 clean.meet_sides(proposals.sides, Stage.GENETIC)
             if clean.settled:
                 return Portfolio.of_laws(search, clean.answers, notes)
-            compared, opinion = _polynomials(search, effort, bar.update, sigma, known, not clean.laws)
-            search, polynomials = compared.search, compared.candidates
-            if inputs is not None:  # the selectors have learned from fields without inputs
-                opinion = None
-            grown = []
-            in_windows = search.observations.cut is not None
-            if search.dictionary.dim <= _FUNCTIONS_UP_TO and (compared.lacking or not in_windows):
-                if in_windows:
-                    grown = grow_over_windows(compared, effort.functions, bar.update)
-                else:
-                    grown = grow_functions(search, polynomials[0], effort.functions, bar.update)
-                grown = homogeneous(search.observations, grown, trajectories)
-            bar.update()
+            asked = _opinion(search, sigma)
+            pool = Pool(search, opinion=asked, besides=known, whole=bool(clean.laws))
+            pool = row.search(pool, bar.update)
+            learned = inputs is None and not pool.in_windows  # what selectors have learned from
+            opinion = pool.opinion if learned and row.judge is Judge.SELECTOR else None
+            grown = homogeneous(pool.search.observations, pool.functions, trajectories)
             if proposals is not None and effort.genetic is not None and not clean.laws:
-                grown = _with_proposals(search, proposals, polynomials[0], grown, effort.genetic.kept)
-            choice = None if opinion is None else _operators_choice(search, opinion)
-            found = Portfolio.of(search, opinion, polynomials, grown, notes, choice)
-            found = replace(found, lacking=compared.lacking)
+                grown = _with_proposals(
+                    pool.search, proposals, pool.candidates[0], grown, effort.genetic.kept
+                )
+            choice = None
+            if opinion is not None and effort.own_search:
+                choice = _operators_choice(pool.search, opinion)
+            found = Portfolio.of(pool.search, opinion, pool.candidates, grown, notes, choice)
+            found = replace(found, lacking=pool.lacking)
             if clean.laws:
                 clean.meet(found.members[:_MET])
         return (
@@ -577,46 +553,11 @@ class Auto(VectorFieldModel):
         )
 
     @property
-    def _effort(self) -> Effort:
+    def _row(self) -> Row:
         check_whole(self._caller, 0, seed=self.seed)
         if not isinstance(self.budget, str) or self.budget not in EFFORTS:
             raise ValueError(f"auto: expected a budget among {sorted(EFFORTS)}, got {self.budget!r}.")
-        return EFFORTS[self.budget]
-
-
-def _polynomials(
-    search: Search,
-    effort: Effort,
-    done: Callable[[], object],
-    sigma: Known | None,
-    known: list[Candidate],
-    compare: bool,
-) -> tuple[Compared, Opinion | None]:
-    """Polynomial candidates, those known before among them, best BIC first, and the operator's opinion.
-
-    That is None beyond its dimensions, and where windows were compared (if ``compare``), which selectors have
-    not learned from. ``done()`` is called after each stage.
-    """
-    opinion = _opinion(search, sigma)
-    result = gather_compared(
-        search,
-        opinion,
-        effort.structures,
-        windowed=effort.windowed,
-        fits=effort.fits,
-        rounds=effort.rounds,
-        windows=compare,
-        known=known,
-    )
-    done()
-    if result.search.observations.cut is not None:
-        done()
-        return result, None
-    found = result.candidates
-    for candidate in _fitted(found)[:1]:
-        found = distinct(found + grow(search, candidate))
-    done()
-    return replace(result, candidates=found), opinion
+        return Row(STAGES, EFFORTS[self.budget], Judge.SELECTOR)
 
 
 def _by_units(free: Portfolio, constrained: Portfolio, suggested: Knowledge) -> Portfolio:
@@ -650,8 +591,8 @@ def _proposals(
     observations = search.observations
     if not is_installed():
         return None, {Stage.GENETIC.value: f"not asked: pyoperon is not installed ({INSTALL})"}
-    if observations.n_inputs or search.restriction is not None or observations.dim > _FUNCTIONS_UP_TO:
-        reason = f"only without inputs and knowledge, in up to {_FUNCTIONS_UP_TO} states"
+    if observations.n_inputs or search.restriction is not None or observations.dim > FUNCTIONS_UP_TO:
+        reason = f"only without inputs and knowledge, in up to {FUNCTIONS_UP_TO} states"
         return None, {Stage.GENETIC.value: f"not asked: {reason}"}
     if clean.found:
         return None, {Stage.GENETIC.value: "not run: a short model fits the samples to numerical precision"}
@@ -740,7 +681,3 @@ def _operators_choice(search: Search, opinion: Opinion) -> OperatorChoice | None
     if selector is None or search.observations.n < MIN_OBSERVATIONS:
         return None
     return OperatorChoice(Shortlist.searched(search, opinion, compare=False).preferred(selector), selector)
-
-
-def _fitted(candidates: list[Candidate]) -> list[Candidate]:
-    return [c for c in candidates if c.refined and np.isfinite(c.score)]

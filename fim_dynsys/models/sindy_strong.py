@@ -20,15 +20,18 @@ from fim_dynsys.regression.criteria import Known, Noise
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.windows import in_windows
-from fim_dynsys.search.candidates import judge, propose, refit
-from fim_dynsys.search.comparison import Compared, compared, over_windows, refine_through
+from fim_dynsys.search.candidates import refit
+from fim_dynsys.search.comparison import refine_through
 from fim_dynsys.search.horizon import follows, gather_windowed, resolves_motion
 from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.pool import Pool, over_windows
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.pruning import improve, refine
+from fim_dynsys.search.pruning import refine
+from fim_dynsys.search.stages import Effort, Row, regressions, windows
 from fim_dynsys.trajectories.container import Trajectories
 
 _MAX_MONOMIALS = 500  # whose normal matrices, one for each smoother and state, fill some hundred MB
+_STAGES = regressions, windows
 _IN_WINDOWS = 2  # times as many structures are fitted over short windows, where that is needed
 
 
@@ -114,13 +117,11 @@ class StrongSINDy(VectorFieldModel):
         names = order.trajectories.state_names
         search = search.knowing(knowledge, names, trajectories.input_names).observing(positions, names)
         search = search.measured(order.errors(sigma, trajectories))
-        ranked = judge(search, propose(search, range(1, self.degree + 1)))
-        if self.refined:
-            found = compared(search, improve(search, ranked, self.refined), _IN_WINDOWS * self.refined)
-        elif resolves_motion(search.observations) and not follows(search.observations, ranked[0]):
-            found = Compared(search, gather_windowed(search, 0, TIME_AWARE))
-        else:
-            found = Compared(search, ranked)
+        effort = Effort(structures=self.refined, windowed=_IN_WINDOWS * self.refined)
+        found = Row(_STAGES, effort).search(Pool(search))
+        lost = not (self.refined or follows(search.observations, found.candidates[0]))
+        if lost and resolves_motion(search.observations):
+            found = Pool(search, gather_windowed(search, 0, TIME_AWARE))
         search, ranked, best = found.search, found.candidates, found.preferred
         report = {
             "chosen": best.origin.text(order.coordinates),

@@ -29,13 +29,14 @@ from fim_dynsys.regression.observed import (
 )
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import Identification
-from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
+from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Origin, Stage
-from fim_dynsys.search.pool import gather
+from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row, functions
 from fim_dynsys.search.units import (
     REFITTED,
     by_units,
@@ -47,9 +48,11 @@ from fim_dynsys.search.units import (
 )
 from fim_dynsys.trajectories.container import Trajectories
 
-EFFORTS = {"full": FULL, "quick": QUICK}
-_STRUCTURES = 4  # polynomial ones that are fitted before functions are sought
-_LAWS = {"full": 16, "quick": 5}  # structures with functions that are tried on clean data
+EFFORTS = {
+    "full": Effort(structures=4, functions=FULL, functions_up_to=math.inf),
+    "quick": Effort(structures=4, functions=QUICK, functions_up_to=math.inf, laws=5, composed=False),
+}
+_STAGES = (*POLYNOMIALS, functions)
 
 
 class _Candidates(NamedTuple):
@@ -192,8 +195,8 @@ class SymbolicModel(VectorFieldModel):
         """The law of clean samples; None where they are not clean, or follow none closely."""
         samples = self._samples(order.trajectories)
         search = Search.polynomial(samples, radians=radians_per_unit(trajectories)).measured(errors)
-        clean = Identification(search, samples, composed=self.effort == "full")
-        clean.run(_LAWS[self.effort])
+        clean = Identification(search, samples, composed=EFFORTS[self.effort].composed)
+        clean.run(EFFORTS[self.effort].laws or 0)
         if not clean.settled:
             return None
         laws = clean.answers
@@ -225,17 +228,19 @@ class SymbolicModel(VectorFieldModel):
         search = search.measured(errors)
         observations = search.observations
         effort = EFFORTS[self.effort]
-        with progress_bar(self.progress, 1 + effort.stages, "symbolic", "stages", PATIENCE) as bar:
-            known = gather(search, structures=_STRUCTURES)
-            bar.update()
-            grown = grow_functions(search, known[0], effort, bar.update)
-        items = [FunctionCandidate.of(known[0], search.dictionary)]
-        items += homogeneous(observations, grown, trajectories)
+        with progress_bar(
+            self.progress, len(_STAGES) + effort.functions.stages, "symbolic", "stages", PATIENCE
+        ) as bar:
+            found = Row(_STAGES, effort).search(Pool(search, whole=True), bar.update)
+        items = [FunctionCandidate.of(found.candidates[0], search.dictionary)]
+        items += homogeneous(observations, found.functions, trajectories)
         items += fitted_with_constraints(search, others) if others else []
         scores = [extended_score(observations, item) for item in items]
         order = sorted(range(len(items)), key=scores.__getitem__)
         best = [items[k] for k in order]
-        return _Candidates(search, best, [scores[k] for k in order], len(known) + len(grown))
+        return _Candidates(
+            search, best, [scores[k] for k in order], len(found.candidates) + len(found.functions)
+        )
 
     # ------------------------------------------------------------------ uncertainty
 

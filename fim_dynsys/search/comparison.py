@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fim_dynsys.fields.inference import Inference
-from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.regression.windows import in_windows, split_at
-from fim_dynsys.search.candidates import Candidate, judge, price_of_choice
+from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.horizon import explains, fit_in_windows, follows, merged
 from fim_dynsys.search.origins import Stage
+from fim_dynsys.search.pool import Pool, distinct
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import pruned, refine
 from fim_dynsys.search.reselection import reselect
@@ -33,45 +32,7 @@ _PREDICTED = 10.0  # units that another choice must predict to replace one that 
 _LEFT_BOUNDS = 30.0  # root mean squares from which a path has left the data
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Candidates, and over what they were compared.
-
-    Attributes
-    ----------
-    search : Search
-        Data, in windows where that was needed, and terms.
-    candidates : list of Candidate
-        Integrated over the whole records or the windows and scored by BIC, best first.
-    length : float or None
-        Of the windows, in scaled time; None where whole records were compared.
-    lacking : bool
-        Whether the best leaves clearly more than noise of the windows: what is chosen then pays for having
-        been chosen among many terms.
-    """
-
-    search: Search
-    candidates: list[Candidate]
-    length: float | None = None
-    lacking: bool = False
-
-    @property
-    def preferred(self) -> Candidate:
-        """The smallest BIC, extended where something is lacking."""
-        terms = len(self.search.dictionary) if self.lacking else 0
-        return min(self.candidates, key=lambda c: c.score + (price_of_choice(c, terms) if terms else 0.0))
-
-
-def over_windows(observations: Observations, known: Inference) -> Inference:
-    """Facts of an inference, with the windows that its candidates were compared over."""
-    if observations.cut is None:
-        return known
-    ends = [own[-1] for own, _ in observations.cut.whole.samples]
-    count = len(observations.samples)
-    return replace(known, windows=count, window=float(sum(ends) / count * observations.time_unit))
-
-
-def compared(search: Search, found: list[Candidate], structures: int, windows: bool = True) -> Compared:
+def compared(pool: Pool, structures: int) -> Pool:
     """Candidates over whole records, or over windows where none of them explains the samples.
 
     The best structures are fitted over windows of about one unit of time, then over ever longer ones, each
@@ -80,44 +41,43 @@ def compared(search: Search, found: list[Candidate], structures: int, windows: b
 
     Parameters
     ----------
-    search : Search
-        Data and terms.
-    found : list of Candidate
-        Integrated over whole records, best first.
+    pool : Pool
+        Candidates integrated over whole records.
     structures : int
         Number of structures that are fitted over short windows.
-    windows : bool
-        Whether windows may be compared; without, those fits are only merged to whole records.
 
     Returns
     -------
-    Compared
-        Over windows where no candidate follows whole records, or a choice over windows explains them.
+    Pool
+        Over windows where no candidate follows whole records, or a choice over windows explains them; over
+        whole records where the pool says so, to which those fits are then merged.
     """
+    search, found = pool.search, pool.candidates
     if not structures or explains(search.observations, found[0]):
-        return Compared(search, found)
-    fitted, fits = fit_in_windows(search, found, structures)
-    whole = sorted([*found, *merged(search, fitted, fits)], key=lambda c: c.score)
-    level = None if explains(search.observations, whole[0]) else _climbed(search, fits)
+        return pool
+    met, fits = fit_in_windows(search, found, structures)
+    pool = pool.adding(merged(search, met, fits))
+    level = None if explains(search.observations, pool.candidates[0]) else _climbed(search, fits)
     if level is None:
-        return Compared(search, whole)
-    whole = sorted([*whole, *_in_one_piece(search, level)], key=lambda c: c.score)
-    if not windows or explains(search.observations, whole[0]):
-        return Compared(search, whole)
+        return pool
+    pool = pool.adding(_in_one_piece(search, level))
+    best = pool.candidates[0]
+    if pool.whole or explains(search.observations, best):
+        return pool
     lacking = level.residual_variance > _EXPLAINED
     if lacking and level.length < _LEAST_LENGTH:
         level = _level(search, _LEAST_LENGTH, level.fits) or level
     if level.search.observations.cut is None:
-        return Compared(search, whole)
-    if follows(search.observations, whole[0]) and (lacking or level.length < _PREDICTED):
-        return Compared(search, whole)
+        return pool
+    if follows(search.observations, best) and (lacking or level.length < _PREDICTED):
+        return pool
     seen = level.search
     still = replace(
         next(c for c in found if c.origin.stage is Stage.NO_MOTION),
         start=np.stack([z.mean(axis=0) for _, z in seen.observations.samples]),
     )
-    candidates = judge(seen, [still, *level.candidates])
-    return Compared(seen, _staying(search, candidates), level.length, lacking)
+    candidates = distinct(_staying(search, judge(seen, [still, *level.candidates])))
+    return replace(pool, search=seen, candidates=candidates, length=level.length, lacking=lacking)
 
 
 @dataclass(frozen=True)

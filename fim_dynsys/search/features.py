@@ -10,8 +10,8 @@ from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.origins import Stage
-from fim_dynsys.search.pool import Opinion
 from fim_dynsys.search.problem import Search
 
 _POINTS = 48  # of the data, at which fields are compared

@@ -1,179 +1,87 @@
-"""Candidate fields for one data set: sparse regressions, an operator's opinion, and their trajectory fits."""
+"""All candidates of a search, each once, and over what they were compared."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
-from fim_dynsys.search.candidates import Candidate, judge, propose
-from fim_dynsys.search.comparison import Compared, compared
-from fim_dynsys.search.origins import Origin, Stage
+from fim_dynsys.fields.inference import Inference
+from fim_dynsys.regression.observed import Observations
+from fim_dynsys.search.candidates import Candidate, price_of_choice
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.opinion import Opinion
+from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.pruning import MAX_TERMS, improve, refine_and_prune
-from fim_dynsys.search.reselection import FITS, ROUNDS, reselect
-from fim_dynsys.search.restrictions import Restriction
-
-RATIOS = (1.0, 2.0, 4.0)
-"""A coefficient of the operator is kept where it is so many of its standard deviations."""
 
 SHORTLIST = 24
 """Number of candidates among which the selector chooses."""
 
 _PER_SUPPORT, _UNFITTED = 2, 4  # of a shortlist
 
-STRUCTURES, WINDOWED = 3, 8
-"""Regressed structures that are fitted, and those that are fitted over short windows."""
-
 
 @dataclass(frozen=True)
-class Opinion:
-    """What a pretrained operator says of the coefficients, in the units of the `Observations`.
+class Pool:
+    """Candidates of one search, best first.
 
     Attributes
     ----------
-    solves : array (S, m, d)
-        Its successive estimates, the last is the best.
-    variance : array (m, d)
-        Posterior variances of the last.
-    """
-
-    solves: np.ndarray
-    variance: np.ndarray
-
-    @classmethod
-    def scaled(cls, search: Search, solves: np.ndarray, variance: np.ndarray) -> "Opinion":
-        """From coefficients (S, m, d) and variances (m, d) in the units of the data."""
-        seen = search.observations
-        sizes = np.prod(seen.extended_scale**search.dictionary.exponents, axis=1)
-        factor = sizes[:, None] * seen.time_unit / seen.scale
-        return cls(solves * factor, variance * factor**2).allowed(search.restriction)
-
-    def allowed(self, restriction: Restriction | None) -> "Opinion":
-        """The same of coefficients that a restriction allows: the nearest to each solve, by the variances."""
-        if restriction is None:
-            return self
-        precision = 1.0 / np.maximum(self.variance, 1e-300)
-        return replace(
-            self, solves=np.stack([restriction.nearest(solve, precision) for solve in self.solves])
-        )
-
-
-def gather(
-    search: Search,
-    opinion: Opinion | None = None,
-    structures: int = STRUCTURES,
-    smoothers: Sequence[Smoother] = TIME_AWARE,
-    windowed: int = WINDOWED,
-    fits: int = FITS,
-    rounds: int = ROUNDS,
-) -> list[Candidate]:
-    """Candidates worth choosing from, each integrated over the observation times and scored by BIC.
-
-    Sparse regressions of smoothed slopes; the best structures among them fitted to the trajectories and
-    stripped of terms that do not pay; the operator's solves, and the structures that its last one suggests,
-    fitted and stripped likewise. Terms are chosen anew about the paths of the best fits, see `reselect`.
-    Where the best of all leaves more than noise, as with chaotic data, structures are also fitted over short
-    windows, which are then merged, see `merge_windows`.
-
-    Parameters
-    ----------
     search : Search
-        Data and terms.
-    opinion : Opinion, optional
+        Data, in windows where that was needed, and terms.
+    candidates : list of Candidate
+        Of the search's terms, integrated over the whole records or the windows and scored by BIC, best
+        first, without two of the same coefficients.
+    functions : list of FunctionCandidate
+        Of terms of their own, scored likewise.
+    opinion : Opinion or None
         Of a pretrained operator.
-    structures : int
-        Number of regressed structures that are fitted.
-    smoothers : sequence of Smoother
-        Whose slopes are regressed.
-    windowed : int
-        Number of structures that are fitted over short windows where that is needed.
-    fits, rounds : int
-        See `reselect`.
-
-    Returns
-    -------
-    list of Candidate
-        Best first, without two of the same coefficients.
+    besides : list of Candidate
+        Judged before the search began; they join where candidates are compared.
+    whole : bool
+        Whether records must be compared whole, never in windows.
+    length : float or None
+        Of the windows, in scaled time; None where whole records were compared.
+    lacking : bool
+        Whether the best leaves clearly more than noise of the windows: what is chosen then pays for having
+        been chosen among many terms.
     """
-    return gather_compared(search, opinion, structures, smoothers, windowed, fits, rounds, False).candidates
+
+    search: Search
+    candidates: list[Candidate] = field(default_factory=list)
+    functions: list[FunctionCandidate] = field(default_factory=list)
+    opinion: Opinion | None = None
+    besides: list[Candidate] = field(default_factory=list)
+    whole: bool = False
+    length: float | None = None
+    lacking: bool = False
+
+    @property
+    def in_windows(self) -> bool:
+        """Whether candidates were compared over windows."""
+        return self.search.observations.cut is not None
+
+    @property
+    def preferred(self) -> Candidate:
+        """The smallest BIC, extended where something is lacking."""
+        terms = len(self.search.dictionary) if self.lacking else 0
+        return min(self.candidates, key=lambda c: c.score + (price_of_choice(c, terms) if terms else 0.0))
+
+    @property
+    def fitted(self) -> list[Candidate]:
+        """Those that were fitted to the trajectories and follow them, best first."""
+        return [c for c in self.candidates if c.refined and np.isfinite(c.score)]
+
+    def adding(self, judged: Sequence[Candidate]) -> "Pool":
+        """The pool with more candidates; of the same coefficients the better one stays."""
+        return replace(self, candidates=distinct([*self.candidates, *judged]))
 
 
-def gather_compared(
-    search: Search,
-    opinion: Opinion | None = None,
-    structures: int = STRUCTURES,
-    smoothers: Sequence[Smoother] = TIME_AWARE,
-    windowed: int = WINDOWED,
-    fits: int = FITS,
-    rounds: int = ROUNDS,
-    windows: bool = True,
-    known: Sequence[Candidate] = (),
-) -> Compared:
-    """As `gather`, all compared over windows where no candidate follows the whole records.
-
-    ``windows`` says whether that may be, see `compared`; ``known`` are more candidates, judged before.
-    """
-    degrees = range(1, search.dictionary.degree + 1)
-    ranked = improve(search, judge(search, propose(search, degrees, smoothers)), structures)
-    if opinion is not None:
-        said = [
-            Candidate(
-                values,
-                search.observations.start,
-                Origin(Stage.SOLVE, number=k),
-                Stage.SOLVE.value,
-                restriction=search.restriction,
-            )
-            for k, values in enumerate(opinion.solves)
-            if np.isfinite(values).all()
-        ]
-        fitted = fit_opinion(search, opinion, ranked)
-        ranked = ranked + judge(search, said + fitted)
-    found = distinct(ranked)
-    found = distinct(found + reselect(search, found, fits, rounds))
-    result = compared(search, distinct([*found, *known]), windowed, windows)
-    return replace(result, candidates=distinct(result.candidates))
-
-
-def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> list[Candidate]:
-    """Trajectory fits of the terms that the operator's last solve is sure of.
-
-    Parameters
-    ----------
-    search, opinion
-        See `gather`.
-    known : list of Candidate
-        Structures fitted among them are not fitted again.
-
-    Returns
-    -------
-    list of Candidate
-        Scored on the nodes of their fits; `judge` integrates them.
-    """
-    seen = {c.support.tobytes() for c in known if c.refined}
-    known_facts = search.restriction
-    origin = Origin(Stage.SOLVE, number=len(opinion.solves) - 1)
-    said = Candidate(
-        opinion.solves[-1], search.observations.start, origin, Stage.SOLVE.value, restriction=known_facts
-    )
-    (solve,) = judge(search, [said])
-    candidates = []
-    for ratio in RATIOS:
-        support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
-        if support.tobytes() in seen or not 0 < np.count_nonzero(support) <= MAX_TERMS:
-            continue
-        seen.add(support.tobytes())
-        kept = np.where(support, solve.coefficients, 0.0)
-        if known_facts is not None:
-            kept = known_facts.clipped(kept)
-        start = replace(
-            solve,
-            coefficients=kept,
-            origin=Origin(Stage.STRUCTURE, f"at {ratio:g} deviations"),
-        )
-        candidates += refine_and_prune(search, start, search.observations.path)
-    return [c for c in candidates if c.is_finite]
+def over_windows(observations: Observations, known: Inference) -> Inference:
+    """Facts of an inference, with the windows that its candidates were compared over."""
+    if observations.cut is None:
+        return known
+    ends = [own[-1] for own, _ in observations.cut.whole.samples]
+    count = len(observations.samples)
+    return replace(known, windows=count, window=float(sum(ends) / count * observations.time_unit))
 
 
 def distinct(candidates: list[Candidate]) -> list[Candidate]:

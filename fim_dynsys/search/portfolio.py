@@ -27,7 +27,8 @@ from fim_dynsys.search.local import (
     trajectories_of,
     unseen_errors,
 )
-from fim_dynsys.search.pool import Opinion, including, shortlist
+from fim_dynsys.search.opinion import Opinion
+from fim_dynsys.search.pool import including, shortlist
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector, unfitted_and_far_behind
 
@@ -88,7 +89,7 @@ class Portfolio:
     constraints : Knowledge or None
         What the search was given to satisfy.
     lacking : bool
-        Whether windows were compared of which the best leaves clearly more than noise, see `Compared`.
+        Whether windows were compared of which the best leaves clearly more than noise, see `Pool`.
     """
 
     search: Search

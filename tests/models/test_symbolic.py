@@ -15,6 +15,7 @@ from fim_dynsys.models.symbolic import EFFORTS, SymbolicModel
 from fim_dynsys.regression.expression_fits import ExpressionProblem, fit_expressions
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.search.functions.combination import FunctionEffort
+from fim_dynsys.search.stages import Effort
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.testing import check_field, check_model
 
@@ -293,7 +294,7 @@ def test_expressions_that_are_nowhere_finite_are_refused():
 
 def test_model_keeps_the_contract(monkeypatch):
     """A dozen fits, with the least search that there can be."""
-    monkeypatch.setitem(EFFORTS, "quick", FunctionEffort(1, 1, 0, 1))
+    monkeypatch.setitem(EFFORTS, "quick", Effort(1, functions=FunctionEffort(1, 1, 0, 1)))
     check_model(lambda: SymbolicModel(effort="quick"))
 
 

@@ -18,8 +18,9 @@ from fim_dynsys.search.functions.families import families, radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
 from fim_dynsys.search.origins import Origin, Stage, named
-from fim_dynsys.search.pool import gather
+from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -313,7 +314,7 @@ def test_bundles_take_their_numbers_and_join():
 
 def found_by_search(data, effort=QUICK):
     search = Search.polynomial(data, 3)
-    known = gather(search, structures=2)
+    known = Row(POLYNOMIALS, Effort(2)).search(Pool(search, whole=True)).candidates
     return search.observations, known[0], grow_functions(search, known[0], effort)
 
 

@@ -12,9 +12,10 @@ from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.horizon import explains, merge_windows
 from fim_dynsys.search.origins import Origin, Stage
-from fim_dynsys.search.pool import gather
+from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import _droppable, distinct_structures
+from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row, windows
 
 DICTIONARY = Dictionary.polynomial(3, 3)
 SMOOTHERS = [TIME_AWARE[k] for k in (3, 6, 8)]
@@ -41,9 +42,10 @@ def lorenz():
 
 
 def test_windows_find_what_fits_in_one_piece_do_not(lorenz):
-    plain = gather(lorenz, None, 6, SMOOTHERS, windowed=0)
+    row = Row(POLYNOMIALS, Effort(6, SMOOTHERS))
+    plain = row.without(windows).search(Pool(lorenz)).candidates
     assert not explains(lorenz.observations, plain[0])
-    found = gather(lorenz, None, 6, SMOOTHERS)
+    found = row.search(Pool(lorenz, whole=True)).candidates
     assert explains(lorenz.observations, found[0])
     assert found[0].score < plain[0].score - 500.0
     observations = lorenz.observations
@@ -58,7 +60,8 @@ def test_no_windows_where_the_best_explains_the_samples(lorenz, monkeypatch):
     noisy = spiral * (1.0 + 0.02 * np.random.default_rng(0).normal(size=spiral.shape))
     search = Search.polynomial([(t, noisy)], 3)
     monkeypatch.setattr("fim_dynsys.search.comparison.fit_in_windows", None)
-    assert explains(search.observations, gather(search, None, 2, SMOOTHERS)[0])
+    found = Row(POLYNOMIALS, Effort(2, SMOOTHERS)).search(Pool(search)).candidates
+    assert explains(search.observations, found[0])
 
 
 def test_merging_starts_from_the_structures_given(lorenz):

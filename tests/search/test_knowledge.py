@@ -14,8 +14,10 @@ from fim_dynsys.regression.sparse import normal_equations
 from fim_dynsys.search.candidates import propose
 from fim_dynsys.search.growth import grow
 from fim_dynsys.search.horizon import merge_windows
-from fim_dynsys.search.pool import Opinion, gather
+from fim_dynsys.search.opinion import Opinion
+from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row
 from fim_dynsys.trajectories.container import Trajectories
 
 pytestmark = pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")
@@ -243,7 +245,8 @@ def test_every_candidate_of_every_stage_honours_the_facts(name, data):
     shape = allowed.offset.shape
     rng = np.random.default_rng(0)
     opinion = Opinion(rng.normal(size=(2, *shape)), np.full(shape, 0.1)).allowed(allowed)
-    found = gather(search, opinion, structures=1)
+    pool = Pool(search, opinion=opinion, whole=True)
+    found = Row(POLYNOMIALS, Effort(1)).search(pool).candidates
     met = found + grow(search, found[0], rounds=1)
     met += merge_windows(search, propose(search)[:20], 1)
     assert len(met) > 5

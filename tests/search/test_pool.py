@@ -15,10 +15,12 @@ from fim_dynsys.search.features import (
     features,
     start_features,
 )
+from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.origins import Stage
-from fim_dynsys.search.pool import SHORTLIST, Opinion, gather, shortlist
+from fim_dynsys.search.pool import SHORTLIST, Pool, shortlist
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
+from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row
 from fim_dynsys.trajectories.container import Trajectories
 
 DICTIONARY = Dictionary.polynomial(2, 3)
@@ -45,7 +47,8 @@ def opinion_of(search, error=0.02):
 def considered():
     search = Search(observe([(T, NOISY)]), DICTIONARY)
     opinion = opinion_of(search)
-    return search, opinion, gather(search, opinion, structures=0, smoothers=TIME_AWARE[3:4])
+    row = Row(POLYNOMIALS, Effort(0, TIME_AWARE[3:4]))
+    return search, opinion, row.search(Pool(search, opinion=opinion, whole=True)).candidates
 
 
 def test_the_operators_structure_is_fitted_and_found(considered):
@@ -64,7 +67,8 @@ def test_the_operators_structure_is_fitted_and_found(considered):
 
 def test_without_an_opinion_only_regressions_remain():
     search = Search(observe([(T, NOISY)]), DICTIONARY)
-    found = gather(search, smoothers=TIME_AWARE[3:4])
+    row = Row(POLYNOMIALS, Effort(smoothers=TIME_AWARE[3:4]))
+    found = row.search(Pool(search, whole=True)).candidates
     assert not any(c.origin.source in (Stage.SOLVE, Stage.STRUCTURE) for c in found)
     assert features(search, shortlist(found)).shape == (len(shortlist(found)), N_FEATURES)
 

@@ -10,12 +10,14 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import TIME_AWARE
-from fim_dynsys.search import pool, reselection
+from fim_dynsys.search import reselection, stages
 from fim_dynsys.search.candidates import Candidate, judge, log_alike
 from fim_dynsys.search.origins import Origin, Stage
+from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 from fim_dynsys.search.reselection import PRICES, _response, chosen_subsets, reselect
+from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row
 from training.choice.contexts import draw
 
 DICTIONARY = Dictionary.polynomial(3, 3)
@@ -47,17 +49,16 @@ def known():
     return search, Candidate(scaled, observations.start, Origin(Stage.GIVEN), "none")
 
 
-def test_search_finds_better_structures(monkeypatch):
+def test_search_finds_better_structures():
     """Six sparse systems in three dimensions, with noise: the search with and without the new step."""
     rng, drops, met = np.random.default_rng(0), [], []
     for _ in range(6):
         context = draw("sparse", 3, rng)
         search = Search(observe([(context.t, context.x)]), DICTIONARY)
         true = np.asarray(context.field.coefficients) != 0
-        with monkeypatch.context() as patch:
-            patch.setattr(pool, "reselect", lambda *_: [])
-            without = pool.gather(search, smoothers=SMOOTHERS)
-        found = pool.gather(search, smoothers=SMOOTHERS)
+        row = Row(POLYNOMIALS, Effort(smoothers=SMOOTHERS))
+        without = row.without(stages.reselection).search(Pool(search, whole=True)).candidates
+        found = row.search(Pool(search, whole=True)).candidates
         assert any(c.origin.passed(Stage.RESELECTION) for c in found)
         assert [c.score for c in found] == sorted(c.score for c in found)
         drops.append(found[0].score - without[0].score)

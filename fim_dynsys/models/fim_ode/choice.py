@@ -14,17 +14,18 @@ from fim_dynsys.regression.criteria import Known, equal_errors, looks_clean
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate, price_of_choice
-from fim_dynsys.search.comparison import Compared, over_windows
 from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.exact.laws import Law
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.pool import Opinion, gather_compared, shortlist
+from fim_dynsys.search.opinion import Opinion
+from fim_dynsys.search.pool import Pool, over_windows, shortlist
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.selector import Selector, beaten, unfitted_and_far_behind
+from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row
 from fim_dynsys.trajectories.container import Trajectories
 
 MIN_OBSERVATIONS = 12
@@ -37,8 +38,8 @@ _SMOOTHERS = [
     TIME_AWARE[k] for k in (3, 6, 8)
 ]  # one of each kind; all nine find hardly more, for twice the time
 
-_FUNCTIONS = 16
-"""Structures with functions that are tried where no polynomial explains noise-free samples."""
+ROW = Row(POLYNOMIALS, Effort(smoothers=_SMOOTHERS, composed=False), Judge.SELECTOR)
+"""What the operator's search consists of."""
 
 _MET = 12  # candidates of the search that are fitted to the digits, too
 _TEMPERATURE = 3.0  # of the selector's weights where members are drawn: chosen by coverage on development
@@ -57,8 +58,8 @@ class Shortlist:
     candidates : list of Candidate
         The shortlist, best BIC first; none where an exact model leaves nothing systematic.
     laws : list of Law
-        Of noise-free data, the preferred one first, which is chosen.
-    compared : Compared or None
+        Of clean data, the preferred one first, which is chosen.
+    compared : Pool or None
         Over what the candidates were compared.
     """
 
@@ -66,12 +67,12 @@ class Shortlist:
     opinion: Opinion
     candidates: list[Candidate]
     laws: list[Law] = field(default_factory=list)
-    compared: Compared | None = None
+    compared: Pool | None = None
 
     @classmethod
-    def searched(cls, search: Search, opinion: Opinion, compare: bool = True) -> "Shortlist":
-        """Of a search from an initial estimate, with each kind of smoother; ``compare``: over windows too."""
-        found = gather_compared(search, opinion, smoothers=_SMOOTHERS, windows=compare)
+    def searched(cls, search: Search, opinion: Opinion, compare: bool = True, row: Row = ROW) -> "Shortlist":
+        """Of a search from an opinion, with a smoother of each kind; ``compare``: over windows, if needed."""
+        found = row.search(Pool(search, opinion=opinion, whole=not compare))
         return cls(found.search, opinion, shortlist(found.candidates), compared=found)
 
     @property
@@ -149,6 +150,7 @@ def consider(
     knowledge: Knowledge | None = None,
     laws: bool = True,
     known: Known | None = None,
+    row: Row = ROW,
 ) -> Shortlist | None:
     """Candidates for one context, and exact models where its samples are noise-free.
 
@@ -166,8 +168,10 @@ def consider(
         Whether exact models are sought where samples are noise-free; a selector is trained on shortlists
         alone.
     known : list of arrays (n, d) or Noise, optional
-        Errors of the samples of trajectories of two and more, as they were given; exact models are only read
-        off samples of one precision.
+        Errors of the samples of trajectories of two and more, as they were given; laws are only read off
+        samples of one precision.
+    row : Row
+        What is searched.
 
     Returns
     -------
@@ -187,13 +191,13 @@ def consider(
     opinion = Opinion.scaled(search, solves, variances)
     clean = None
     free = inputs is None and search.restriction is None and equal_errors(known)  # laws are read off without
-    if laws and free and looks_clean(samples):
-        clean = Identification(search, samples)
-        clean.run(_FUNCTIONS, simpler=False)
+    if laws and row.effort.laws is not None and free and looks_clean(samples):
+        clean = Identification(search, samples, row.effort.composed)
+        clean.run(row.effort.laws, simpler=False)
         if clean.settled:
             return Shortlist(search, opinion, [], clean.answers)
     exact = clean is not None and bool(clean.laws)
-    found = Shortlist.searched(search, opinion, compare=laws and not exact)
+    found = Shortlist.searched(search, opinion, laws and not exact, row)
     if clean is None:
         return found
     if clean.laws:

@@ -22,7 +22,7 @@ from fim_dynsys.models.constraints_applied import honoured, with_errors
 from fim_dynsys.models.fim_ode.batching import PretrainedModel
 from fim_dynsys.models.fim_ode.calibration import Evidence
 from fim_dynsys.models.fim_ode.card import read_card
-from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
+from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, ROW, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.models.forecast_levels import Levels
@@ -37,6 +37,8 @@ from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.selector import Selector
+from fim_dynsys.search.stages import Row
 from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
@@ -109,6 +111,16 @@ class FIMODE(PretrainedModel):
     def degree(self) -> int:
         """Largest total degree of the operator's monomials."""
         return self.operator.network.config.degree
+
+    @property
+    def _row(self) -> Row:
+        """What is searched about the operator's estimate."""
+        return ROW
+
+    @property
+    def _selector(self) -> Selector | None:
+        """What chooses among the candidates; None for the BIC."""
+        return self.operator.selector if self._row.judge is Judge.SELECTOR else None
 
     @property
     def _unsearched(self) -> Inference:
@@ -200,7 +212,7 @@ class FIMODE(PretrainedModel):
         solves, variances = answer.solves[..., states], answer.variances[:, states]
         found = None
         if self.refine:
-            found = consider(seen, answer.dictionary, solves, variances, known, known=errors)
+            found = consider(seen, answer.dictionary, solves, variances, known, known=errors, row=self._row)
         if found is not None:
             best, choice, facts = found.choose(None)
             assert isinstance(best, Candidate)  # there are no laws with inputs
@@ -263,6 +275,7 @@ class FIMODE(PretrainedModel):
                     answer.variances,
                     knowledge,
                     known=errors,
+                    row=self._row,
                 )
             if found is None:
                 info = FitInfo(report=report, inference=self._unsearched)
@@ -271,7 +284,7 @@ class FIMODE(PretrainedModel):
                 )
                 others = answer.solves
             else:
-                best, choice, facts = found.choose(operator.selector)
+                best, choice, facts = found.choose(self._selector)
                 facts = _with_errors_of(sigma, facts)
                 if isinstance(best, FunctionCandidate):
                     law, seen = found.laws[0], found.search.observations
@@ -361,7 +374,7 @@ class FIMODE(PretrainedModel):
 
     def _candidates(self, field: VectorField, n: int, seed: int) -> EnsembleField | None:
         """Draws from the candidates that a field was chosen among, by a selector or over windows."""
-        selector, facts = self.operator.selector, field.fit_info.inference
+        selector, facts = self._selector, field.fit_info.inference
         learned = isinstance(field, PosteriorField) and facts.judge is Judge.SELECTOR
         windows = facts.window is not None and self._sigma is None and self.knowledge is None
         if not (learned or windows) or selector is None or isinstance(field, DrivenField):
@@ -369,7 +382,9 @@ class FIMODE(PretrainedModel):
         seen = samples_of(field, self.context_)
         order = CanonicalOrder.of(self._complete([seen])[0])
         (answer,) = _answers(self.operator, [order.trajectories])
-        found = consider(order.trajectories, answer.dictionary, answer.solves, answer.variances)
+        found = consider(
+            order.trajectories, answer.dictionary, answer.solves, answer.variances, row=self._row
+        )
         if found is None or found.laws:
             return None
         drawn = found.draws(selector, n, np.random.default_rng(seed))

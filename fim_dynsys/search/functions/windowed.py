@@ -7,9 +7,10 @@ import numpy as np
 
 from fim_dynsys.regression.windows import in_windows, split_at
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.comparison import Compared, path_of
+from fim_dynsys.search.comparison import path_of
 from fim_dynsys.search.functions.combination import FunctionEffort, grow_functions
 from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
+from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 
@@ -18,13 +19,13 @@ _FITTED = 6  # structures that are fitted over the longer windows that all are c
 
 
 def grow_over_windows(
-    found: Compared, effort: FunctionEffort, done: Callable[[], object]
+    found: Pool, effort: FunctionEffort, done: Callable[[], object]
 ) -> list[FunctionCandidate]:
     """Fields with functions, grown over short windows and compared over those of the polynomials.
 
     Parameters
     ----------
-    found : Compared
+    found : Pool
         Over windows; the first candidate is what functions are grown from.
     effort : FunctionEffort
         See `grow_functions`.
