@@ -86,7 +86,7 @@ def zero_one_test(
 def delay_of(series: Sequence[np.ndarray]) -> int:
     """Samples from one coordinate of a delay embedding to the next."""
     n_lags = min(_LAGS, max(2, min(map(len, series)) // 5))
-    return first_minimum(mutual_information(series, n_lags))
+    return first_minimum(mutual_information(series, n_lags), series)
 
 
 def zero_one(series: Sequence[np.ndarray], every: int, n_frequencies: int = 100, seed: int = 0) -> float:

@@ -1,7 +1,7 @@
 """correlation_dimension: how the number of neighbours grows with their distance."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,9 +10,11 @@ from scipy.spatial import cKDTree
 from fim_dynsys.analyze.results import Table, Variables, counted
 from fim_dynsys.analyze.signals.embedding import (
     FEW_FALSE,
+    autocorrelation,
     embedded,
     false_neighbours,
     first_minimum,
+    most_coordinates,
     mutual_information,
 )
 from fim_dynsys.analyze.signals.records import OfRecords, records_of
@@ -23,7 +25,11 @@ _RADII = 49  # evenly in the logarithm, from the nearest pairs to the size of th
 _LARGEST = 0.4  # of the root mean square distance from the mean
 _FEWEST_PAIRS = 500  # at the smallest radius of the fit: 5 % of noise in its logarithm
 _MOST_SHARE = 0.01  # of the pairs at its largest: beyond, the size of the attractor shows
+_LARGEST_SHARE = 0.2  # of the pairs, where there are few samples
 _SPAN = 2.0  # logarithm of the ratio of its radii, at least
+_COARSE = 4.0  # logarithm of the ratio of the radii looked at where the slope changes too much on that range
+_SHORTEST_SPAN = 1.5  # logarithm of the ratio of the radii fitted there
+_UNEVEN = 0.3  # error, by the dimension, from which there is no slope to speak of
 _PARTS = 6  # of the fitted range, over which the slope is compared
 _ENOUGH_PAIRS = 10_000  # more of them make no radius count more
 _MOST_POINTS = 40_000  # the number of pairs grows with the square
@@ -37,7 +43,8 @@ class CorrelationDimension(OfRecords):
     Attributes
     ----------
     dimension : float
-        Slope of log C over log r on the range of the fit; NaN where too few pairs are near each other.
+        Slope of log C over log r on the range of the fit; NaN where too few pairs are near each other, or the
+        slope changes by more than 30 % on every range.
     error : float
         Largest difference from it of the slopes of six parts of the range: what a bend or noise leave.
     radii, sums : ndarray (k,)
@@ -72,6 +79,15 @@ class CorrelationDimension(OfRecords):
         name, dim = self.state_names[0], counted(self.dim, "coordinate")
         return f"{whole} of {name}, embedded in {dim} {self.delay} samples apart"
 
+    def _notes(self) -> list[str]:
+        if np.isfinite(self.dimension):
+            return super()._notes()
+        return [
+            *super()._notes(),
+            "No dimension: on no range of radii is the slope the same. Expected a longer record that comes "
+            "back near itself, or radii above its noise.",
+        ]
+
     def _rows(self) -> Table:
         ends = self.radii[self.fitted][[0, -1]] if self.fitted.any() else np.full(2, np.nan)
         return ["dimension", "+-", "radii", "Theiler"], [[self.dimension, self.error, ends, self.theiler]]
@@ -97,8 +113,9 @@ def correlation_dimension(
     """Correlation dimension of an attractor by the method of Grassberger and Procaccia.
 
     Pairs close in time are left out (Theiler's window), trajectories count together. The slope is taken
-    where at least 500 pairs and at most 1 % of all are closer than the radius; with noise, give `radii` above
-    it, or expect the dimension of the noise.
+    where at least 500 pairs and at most 1 % of all are closer than the radius. Where it changes by more than
+    30 % there, it is taken on the range of larger radii on which it changes least. With noise, give `radii`
+    above it, or expect the dimension of the noise.
 
     Parameters
     ----------
@@ -160,8 +177,26 @@ def correlation_dimension(
     every = -(-n // max_points)
     runs, window = [x[::every] for x in runs], -(-theiler // every)
     grid, sums, pairs = correlation_sum(runs, window, radii)
-    found = _result(grid, sums, pairs, radii, sum(map(len, runs)), theiler, records.names, records.units)
-    return found if unfolding is None else replace(found, dim=unfolding[0], delay=unfolding[1])
+    fitted = _range(grid, sums, pairs) if radii is None else sums > 0
+    dimension, error = _slope(grid, sums, pairs, fitted)
+    if radii is None and not error <= _UNEVEN * dimension:
+        grid, sums, pairs = correlation_sum(runs, window, (grid[-1] * np.exp(-_COARSE), grid[-1]))
+        fitted, dimension, error = _most_even(grid, sums, pairs)
+        if not error <= _UNEVEN * dimension:
+            dimension = error = np.nan
+    return CorrelationDimension(
+        dimension=dimension,
+        error=error,
+        radii=grid,
+        sums=sums,
+        fitted=fitted,
+        n_points=sum(map(len, runs)),
+        theiler=theiler,
+        dim=None if unfolding is None else unfolding[0],
+        delay=None if unfolding is None else unfolding[1],
+        state_names=records.names,
+        units=records.units,
+    )
 
 
 def _unfolded(runs: Sequence[np.ndarray]) -> tuple[list[np.ndarray], tuple[int, int]]:
@@ -174,69 +209,55 @@ def _unfolded(runs: Sequence[np.ndarray]) -> tuple[list[np.ndarray], tuple[int, 
     """
     series = [x[:, 0] for x in runs]
     shortest = min(map(len, series))
-    delay = first_minimum(mutual_information(series, max(2, min(_MOST_LAGS, shortest // 5))))
-    largest = min(_MOST_COORDINATES, (shortest - 2) // max(1, delay))
-    if delay < 1 or largest < 2:
-        raise ValueError(
-            f"correlation_dimension: expected a single state in runs of more than two delays of {delay} "
-            f"samples, got {shortest}; pass a longer record, or the vectors of a delay_embedding."
-        )
+    delay = first_minimum(mutual_information(series, max(2, min(_MOST_LAGS, shortest // 5))), series)
+    largest = most_coordinates(series, delay, _MOST_COORDINATES, "correlation_dimension")
     few = np.flatnonzero(false_neighbours(series, delay, largest) <= FEW_FALSE)
     dim = max(2, int(few[0]) + 1) if len(few) else largest
     return [embedded(x, delay, dim) for x in series], (dim, delay)
 
 
-def _result(
-    grid: np.ndarray,
-    sums: np.ndarray,
-    pairs: float,
-    radii: tuple[float, float] | None,
-    n: int,
-    theiler: int,
-    names: tuple[str, ...],
-    units: dict[str, str],
-) -> CorrelationDimension:
-    if radii is None:
-        fitted = (sums * pairs >= _FEWEST_PAIRS) & (sums <= _MOST_SHARE)
-        # a longer range rather than none, where there are few samples
-        if not fitted.any() or np.ptp(np.log(grid[fitted])) < _SPAN:
-            first = np.argmax(sums * pairs >= _FEWEST_PAIRS / 10)
-            fitted = (grid >= grid[first]) & (grid <= grid[first] * np.exp(_SPAN)) & (sums < 0.2)
-    else:
-        fitted = sums > 0
-    dimension = error = np.nan
-    if fitted.sum() >= 2 * _PARTS:
-        x, y = np.log(grid[fitted]), np.log(sums[fitted])
-        weight = np.sqrt(np.minimum(sums[fitted] * pairs, _ENOUGH_PAIRS))
-        dimension = float(np.polyfit(x, y, 1, w=weight)[0])
-        parts = zip(*(np.array_split(values, _PARTS) for values in (x, y, weight)), strict=True)
-        slopes = [np.polyfit(a, b, 1, w=w)[0] for a, b, w in parts]
-        error = float(np.abs(np.array(slopes) - dimension).max())
-    return CorrelationDimension(
-        dimension=dimension,
-        error=error,
-        radii=grid,
-        sums=sums,
-        fitted=fitted,
-        n_points=n,
-        theiler=theiler,
-        state_names=names,
-        units=units,
-    )
+def _range(grid: np.ndarray, sums: np.ndarray, pairs: float) -> np.ndarray:
+    """Radii at which neither few pairs nor the size of the attractor show."""
+    fitted = (sums * pairs >= _FEWEST_PAIRS) & (sums <= _MOST_SHARE)
+    if fitted.any() and np.ptp(np.log(grid[fitted])) >= _SPAN:
+        return fitted
+    # a longer range rather than none, where there are few samples
+    first = np.argmax(sums * pairs >= _FEWEST_PAIRS / 10)
+    return (grid >= grid[first]) & (grid <= grid[first] * np.exp(_SPAN)) & (sums < _LARGEST_SHARE)
+
+
+def _slope(grid: np.ndarray, sums: np.ndarray, pairs: float, fitted: np.ndarray) -> tuple[float, float]:
+    """Slope on a range of radii, and the largest difference from it of six parts; NaN without pairs."""
+    fitted = fitted & (sums > 0)
+    if fitted.sum() < 2 * _PARTS:
+        return np.nan, np.nan
+    x, y = np.log(grid[fitted]), np.log(sums[fitted])
+    weight = np.sqrt(np.minimum(sums[fitted] * pairs, _ENOUGH_PAIRS))
+    dimension = float(np.polyfit(x, y, 1, w=weight)[0])
+    parts = zip(*(np.array_split(values, _PARTS) for values in (x, y, weight)), strict=True)
+    slopes = [np.polyfit(a, b, 1, w=w)[0] for a, b, w in parts]
+    return dimension, float(np.abs(np.array(slopes) - dimension).max())
+
+
+def _most_even(grid: np.ndarray, sums: np.ndarray, pairs: float) -> tuple[np.ndarray, float, float]:
+    """The range on which the slope changes least, by itself; its slope and error."""
+    best = np.zeros(len(grid), dtype=bool), np.nan, np.nan
+    enough = (sums * pairs >= _FEWEST_PAIRS / 10) & (sums < _LARGEST_SHARE)
+    for first in np.flatnonzero(enough):
+        fitted = enough & (grid >= grid[first]) & (grid <= grid[first] * np.exp(_SHORTEST_SPAN))
+        if np.ptp(np.log(grid[fitted])) < 0.9 * _SHORTEST_SPAN:
+            break
+        dimension, error = _slope(grid, sums, pairs, fitted)
+        if dimension > 0 and not error / dimension >= best[2] / best[1]:
+            best = fitted, dimension, error
+    return best
 
 
 def decorrelation(runs: Sequence[np.ndarray]) -> int:
     """Samples after which the autocorrelation of every state is below 1 / e, at least one."""
     longest = 1
     for i in range(runs[0].shape[1]):
-        mean = np.concatenate([x[:, i] for x in runs]).mean()
-        total = np.zeros(max(map(len, runs)))
-        for x in runs:
-            centred = x[:, i] - mean
-            size = 2 * len(centred)
-            spectrum = np.abs(np.fft.rfft(centred, size)) ** 2
-            total[: len(centred)] += np.fft.irfft(spectrum, size)[: len(centred)]
-        below = np.flatnonzero(total < total[0] / np.e)
+        below = np.flatnonzero(autocorrelation([x[:, i] for x in runs]) < 1.0 / np.e)
         longest = max(longest, int(below[0]) if len(below) else 1)
     return longest
 

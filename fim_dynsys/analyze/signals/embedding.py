@@ -20,6 +20,8 @@ _MOST_POINTS = 5000  # delay vectors whose neighbours are sought
 _LONGEST = 0.2  # of the shortest record, for the delay
 _MOST_LAGS = 500  # samples at which the mutual information is computed
 _RISE = 0.01  # less is the noise of the estimate
+_ALIKE = 0.7  # autocorrelation above which two coordinates lie within 45 degrees of one line
+_NEIGHBOURS = 2  # the nearest alone may always be the same place one period before
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -35,10 +37,11 @@ class Embedding(OfRecords):
     mutual_information : ndarray (n_lags,)
         In bits, of samples 0, 1, 2, ... apart.
     false_neighbours : ndarray (max_dim,)
-        Share of nearest neighbours in 1, 2, ... dimensions that one more moves apart.
+        Share of the two nearest neighbours in 1, 2, ... dimensions that one more moves apart.
     delay : int
-        Samples from one coordinate to the next: the first minimum of the mutual information, or where it
-        falls below 1 / e of its value at 0, if there is none.
+        Samples from one coordinate to the next: the first minimum of the mutual information from where the
+        autocorrelation is below 0.7, or 1 if it is so from one sample to the next; where the information
+        falls below 1 / e of its value at 0, if it has no minimum.
     dim : int
         Coordinates: the fewest with at most 2 % false neighbours, or as many as were tried.
     vectors : ndarray (n, dim)
@@ -60,6 +63,15 @@ class Embedding(OfRecords):
             f"Delay embedding of {self.state}: {self.dim} coordinates, {self.delay} samples "
             f"({self.delay * self.step:.4g} of time) apart"
         )
+
+    def _notes(self) -> list[str]:
+        if (self.false_neighbours <= FEW_FALSE).any():
+            return super()._notes()
+        return [
+            *super()._notes(),
+            "Neighbours stay false in as many coordinates as were tried: noise, or a record that does not come "
+            "back near itself.",
+        ]
 
     def _rows(self) -> Table:
         return ["coordinates", "false neighbours"], [
@@ -92,7 +104,7 @@ def delay_embedding(
     state : int or str
         The state to embed.
     max_dim : int
-        Largest number of coordinates that is tried.
+        Largest number of coordinates that is tried; fewer where the records are shorter than so many delays.
     delay : int, optional
         In samples; default by mutual information.
     resample : bool or float
@@ -105,7 +117,7 @@ def delay_embedding(
     Raises
     ------
     ValueError
-        For times that are not even, a state that is not there, or records too short for `max_dim` delays.
+        For times that are not even, a state that is not there, or records too short for two delays.
 
     References
     ----------
@@ -135,12 +147,8 @@ def delay_embedding(
     series = records.state(number)
     shortest = min(map(len, series))
     information = mutual_information(series, min(_MOST_LAGS, max(2, int(_LONGEST * shortest))))
-    delay = first_minimum(information) if delay is None else delay
-    if delay < 1 or shortest <= max_dim * delay + 1:
-        raise ValueError(
-            f"delay_embedding: expected trajectories longer than {max_dim} delays of {delay} samples, got "
-            f"{shortest}; pass a smaller max_dim or delay."
-        )
+    delay = first_minimum(information, series) if delay is None else delay
+    max_dim = most_coordinates(series, delay, max_dim, "delay_embedding")
     false = false_neighbours(series, delay, max_dim)
     few = np.flatnonzero(false <= FEW_FALSE)
     dim = int(few[0]) + 1 if len(few) else max_dim
@@ -156,6 +164,24 @@ def delay_embedding(
         state_names=names,
         units=records.units,
     )
+
+
+def most_coordinates(series: Sequence[np.ndarray], delay: int, max_dim: int, who: str) -> int:
+    """The largest number of coordinates up to `max_dim` that the shortest record has room for.
+
+    Raises
+    ------
+    ValueError
+        Where it has room for fewer than two and one to test them.
+    """
+    shortest = min(map(len, series))
+    room = (shortest - 2) // max(1, delay)
+    if delay < 1 or room < min(2, max_dim):
+        raise ValueError(
+            f"{who}: expected trajectories longer than two delays of {delay} samples, got {shortest}; pass "
+            "longer ones, or a smaller delay to delay_embedding."
+        )
+    return min(max_dim, room)
 
 
 def embedded(x: np.ndarray, delay: int, dim: int) -> np.ndarray:
@@ -180,20 +206,37 @@ def mutual_information(series: Sequence[np.ndarray], n_lags: int) -> np.ndarray:
     return found
 
 
-def first_minimum(information: np.ndarray) -> int:
+def first_minimum(information: np.ndarray, series: Sequence[np.ndarray]) -> int:
     """The lag of the first minimum from which mutual information rises again by 1 % of that at lag 0.
 
-    Without one, the lag from where it is below 1 / e of that.
+    Lags at which samples still lie near a line are passed over: there a periodic record has minima by the
+    cells of the estimate alone. Where that is none, as for maps, it is 1: later samples only fold more.
+    Without a minimum, the lag from where information is below 1 / e of that at lag 0.
     """
-    rise = np.flatnonzero(information > np.minimum.accumulate(information) + _RISE * information[0])
+    apart = np.flatnonzero(autocorrelation(series)[: len(information)] < _ALIKE)
+    first = int(apart[0]) if len(apart) else 0
+    if first == 1:
+        return 1
+    later = information[first:]
+    rise = np.flatnonzero(later > np.minimum.accumulate(later) + _RISE * information[0])
     if len(rise):
-        return max(1, int(np.argmin(information[: rise[0]])))
-    below = np.flatnonzero(information < information[0] / np.e)
-    return int(below[0]) if len(below) else len(information) - 1
+        return max(1, first + int(np.argmin(later[: rise[0]])))
+    below = np.flatnonzero(later < information[0] / np.e)
+    return max(1, first + int(below[0])) if len(below) else len(information) - 1
+
+
+def autocorrelation(series: Sequence[np.ndarray]) -> np.ndarray:
+    """Autocorrelation of one state at lags 0, 1, 2, ... samples, all trajectories together."""
+    mean = np.concatenate(series).mean()
+    total = np.zeros(max(map(len, series)))
+    for x in series:
+        spectrum = np.abs(np.fft.rfft(x - mean, 2 * len(x))) ** 2
+        total[: len(x)] += np.fft.irfft(spectrum, 2 * len(x))[: len(x)]
+    return total / total[0] if total[0] > 0 else np.ones_like(total)
 
 
 def false_neighbours(series: Sequence[np.ndarray], delay: int, max_dim: int) -> np.ndarray:
-    """Share of nearest neighbours in 1 to `max_dim` coordinates that are false.
+    """Share of the two nearest neighbours in 1 to `max_dim` coordinates that are false.
 
     A neighbour is false where the next coordinate parts the two by more than 15 times their distance, or to
     a distance of more than two standard deviations of the series. Neighbours less than a delay apart in time
@@ -209,7 +252,7 @@ def false_neighbours(series: Sequence[np.ndarray], delay: int, max_dim: int) -> 
         asked = np.arange(0, len(vectors), max(1, len(vectors) // _MOST_POINTS))
         distance, index = _neighbours(vectors[:, :-1], asked, run, place, delay)
         near = np.isfinite(distance)
-        apart = np.abs(vectors[asked, -1] - vectors[index, -1])
+        apart = np.abs(vectors[asked, -1][:, None] - vectors[index, -1])
         scale = np.maximum(distance, 1e-12 * size)
         false = (apart > _FALSE_RATIO * scale) | (np.hypot(distance, apart) > _FALSE_SIZE * size)
         # what comes from rounding alone is no distance
@@ -221,12 +264,11 @@ def false_neighbours(series: Sequence[np.ndarray], delay: int, max_dim: int) -> 
 def _neighbours(
     x: np.ndarray, asked: np.ndarray, run: np.ndarray, place: np.ndarray, apart: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distance to, and row of, the nearest neighbour that is not close in time; infinite without one."""
+    """Distances to, and rows of, the nearest neighbours not close in time, (n, 2); infinite without one."""
     tree = cKDTree(x)
-    k = min(2 * apart + 3, len(x))
+    k = min(2 * apart + 2 + _NEIGHBOURS, len(x))
     distance, index = tree.query(x[asked], k=k)
     same = (run[index] == run[asked][:, None]) & (np.abs(place[index] - place[asked][:, None]) <= apart)
     distance = np.where(same, np.inf, distance)
-    best = np.argmin(distance, axis=1)
-    rows = np.arange(len(asked))
-    return distance[rows, best], index[rows, best]
+    best = np.argsort(distance, axis=1, kind="stable")[:, :_NEIGHBOURS]
+    return np.take_along_axis(distance, best, axis=1), np.take_along_axis(index, best, axis=1)

@@ -183,8 +183,8 @@ def test_embedding_counts_neighbours_of_several_trajectories_within_each(attract
     assert found.dim in (3, 4) and len(found.vectors) == 16 * (1000 - 2 * (found.dim - 1))
     with pytest.raises(ValueError, match="one of the states"):
         delay_embedding(attractor, "w")
-    with pytest.raises(ValueError, match="longer than 8 delays"):
-        delay_embedding(attractor, delay=200)
+    with pytest.raises(ValueError, match="longer than two delays"):
+        delay_embedding(attractor, delay=500)
 
 
 def test_lines_are_counted_as_by_hand():
@@ -266,3 +266,45 @@ def test_a_single_state_is_embedded_before_its_dimension_is_taken():
     assert found.dim is not None and found.dim >= 3 and "of x, embedded in" in str(found)
     assert abs(found.dimension - 2.05) < 0.2
     assert correlation_dimension(runs).dim is None
+
+
+@pytest.mark.parametrize(("n", "end"), [(1000, 100.0), (2000, 20.0), (1000, 20 * np.pi)])
+def test_a_sine_unfolds_in_two_coordinates_and_has_dimension_one(n, end):
+    """However it is sampled: the cells of the mutual information give no delay, and repeats no neighbours."""
+    x = np.sin(np.linspace(0.0, end, n))
+    assert delay_embedding(x).dim == 2
+    found = correlation_dimension(x)
+    assert found.dim == 2 and abs(found.dimension - 1.0) < 0.12 and found.error < 0.3
+
+
+def test_circles_have_dimension_one_or_none():
+    """A record that repeats itself exactly shows its lattice alone: no dimension rather than a wrong one."""
+    for n, end in ((3000, 300.0), (1000, 100.0)):
+        t = np.linspace(0.0, end, n)
+        found = correlation_dimension(np.stack([np.cos(t), np.sin(t)], axis=1))
+        assert abs(found.dimension - 1.0) < 0.05 and found.dim is None
+    t = np.arange(400) * 2 * np.pi / 20
+    found = correlation_dimension(np.stack([np.cos(t), np.sin(t)], axis=1))
+    assert np.isnan(found.dimension) and "No dimension" in str(found)
+    assert delay_embedding(np.sin(np.linspace(0.0, 50.0, 200))).dim == 2  # nearly so: 25.1 samples a period
+
+
+def test_one_state_of_a_map_is_embedded_with_a_delay_of_one():
+    x = np.empty(3000)
+    x[0] = 0.3
+    for k in range(len(x) - 1):
+        x[k + 1] = 4.0 * x[k] * (1.0 - x[k])
+    assert delay_embedding(x).delay == 1 and delay_embedding(x).dim == 1  # each value gives the next
+    assert abs(correlation_dimension(x).dimension - 1.0) < 0.1
+    found = delay_embedding(henon(3000)[:, 0])
+    assert (found.delay, found.dim) == (1, 2)
+    assert abs(correlation_dimension(henon(10_000)[:, 0]).dimension - 1.21) < 0.05
+
+
+def test_a_torus_is_two_dimensional_and_noise_is_not_unfolded():
+    t = np.arange(6000) * 0.1
+    torus = np.cos(t) + 0.6 * np.cos(np.sqrt(2) * t)
+    assert delay_embedding(torus).dim in (3, 4)
+    assert abs(correlation_dimension(torus).dimension - 2.0) < 0.2
+    noise = delay_embedding(np.random.default_rng(0).standard_normal(1000))
+    assert noise.dim == 8 and "Neighbours stay false" in str(noise)
