@@ -69,7 +69,7 @@ class Embedding(OfRecords):
             return super()._notes()
         return [
             *super()._notes(),
-            "Neighbours stay false in as many coordinates as were tried: noise, or a record that does not come "
+            "Neighbours stay false in as many coordinates as were tried: noise, or a record that never comes "
             "back near itself.",
         ]
 
