@@ -25,7 +25,7 @@ _SHORTEST = 2.0  # units of time, in which the state travels one standard deviat
 _RISE = 1.1  # of the residual variance, beyond which windows are too long
 _ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
 _CLIMBED = 3  # structures that are fitted again over longer windows
-_RESELECTED, _ROUNDS = 2, 2  # fits about whose windows terms are chosen anew, and how often
+_RESELECTED, _RESELECTIONS = 2, 2  # fits about whose windows terms are chosen anew, and how often
 _EXPLAINED = 1.3  # noise variances left: more is a model that lacks something
 _LEAST_LENGTH = 20.0  # units over which such a model is compared: over short windows many terms mimic any
 _PREDICTED = 10.0  # units that another choice must predict to replace one that follows the record
@@ -156,7 +156,7 @@ def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.nd
         start = np.stack([path[0] for path in paths])
         candidates += pruned(own, replace(candidate, start=start), paths, (1,))[0]
     judged = judge(own, [c for c in candidates if c.is_finite])
-    chosen = reselect(own, judged, _RESELECTED, _ROUNDS)
+    chosen = reselect(own, judged, _RESELECTED, _RESELECTIONS)
     ranked = sorted([*judged, *chosen], key=lambda c: c.score)
     kept: list[tuple[Candidate, np.ndarray]] = []
     seen: set[bytes] = set()

@@ -11,8 +11,8 @@ from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import assumed_variance, refine, refine_and_prune, response
 
-_TRIED = 4
-_SMALL = 1e-9
+_TRIED = 4  # terms in each round
+_SMALL = 1e-9  # coefficient of an added term at first, so that it counts as one
 
 
 def grow(search: Search, candidate: Candidate, rounds: int = 3, tried: int = _TRIED) -> list[Candidate]:

@@ -22,14 +22,14 @@ from fim_dynsys.search.pruning import (
 )
 
 _HORIZON = 1.0  # time in which the state travels one standard deviation
-_TERMS_PER_STATE = 25
-_UNEXPLAINED = 0.5
+_TERMS_PER_STATE = 25  # most terms of a structure that is fitted
+_UNEXPLAINED = 0.5  # of the variance of the motion: above, a candidate explains nothing
 _STILL = 1e-12  # of the mean square: a coordinate of less variance does not move
 _SAMPLES_PER_UNIT = 6  # of time: smoothed noise has one or two
 _NOISE_ALONE = 2.0  # times the noise variance
 _LEAST = 4  # samples in a window: a start takes as much from the data as one of them tells
 _MERGED = 3  # windows at a time
-_MERGED_FITS = 3
+_MERGED_FITS = 3  # best fits over windows that are merged
 _LAST_ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
 
 

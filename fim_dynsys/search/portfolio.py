@@ -37,12 +37,12 @@ N_PORTFOLIO_FEATURES = N_FEATURES + N_START_FEATURES + 7 + 3
 
 _MARGIN = 8.0
 """BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
-_WITH_FUNCTIONS = 12
-_LAWS = 24
+_WITH_FUNCTIONS = 12  # candidates with functions that are members
+_LAWS = 24  # exact equations that are members
 _TAILS = 0.9, 2.0  # width and degrees of freedom of draws from laws, which are of several laws besides
-_PER_STRUCTURE = 2
+_PER_STRUCTURE = 2  # candidates of one structure that are members
 _MOST = 30.0  # features are cut here
-_STARTS = 64
+_STARTS = 64  # observed states, evenly chosen, from which paths are followed
 _SPANS = 6.0  # of the longest record
 _ESCAPE = 1e3  # in root mean squares of the data
 

@@ -16,7 +16,7 @@ from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.restrictions import Restriction
 
-_ROUNDS = 8
+_ATTEMPTS = 8  # refits, each without the terms that BIC would rather not have, or half as many
 ITERATIONS = 8
 """Largest number of steps of a stage of a fit."""
 
@@ -326,7 +326,7 @@ def pruned(
     if not np.isfinite(best.score):
         return candidates, best, fit
     share, drop = 1.0, _droppable(search.observations, best, fit)
-    for _ in range(_ROUNDS):
+    for _ in range(_ATTEMPTS):
         count = max(int(share * len(drop)), min(len(drop), 1))
         if not count:
             break

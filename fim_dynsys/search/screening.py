@@ -19,10 +19,10 @@ from fim_dynsys.search.pruning import refine_and_prune
 FEWEST_STATES, FEWEST_SAMPLES = 7, 50
 """Where it is worth it: with fewer states dictionaries have degree 3, fewer samples tell nothing apart."""
 
-_DEGREE, _MOST_MONOMIALS = 2, 500
+_DEGREE, _MOST_MONOMIALS = 2, 500  # of the monomials; as many of which regressions are still fast
 _LARGEST = 2e7  # numbers in the regressions of all states
 _MOST_TERMS = 8  # of an equation
-_ROUNDS = 3
+_PATHS = 3  # about which terms are chosen, each that of the fit before
 _EXHAUSTIVE = 3  # terms: all subsets of so many are compared, of those that are linear or hold the state
 _SEGMENTS = 6  # with free starts
 _FLOORS = (1.0, 1.5)  # of the noise variance: less is not worth lowering, for paths have errors too
@@ -75,7 +75,7 @@ def _laws(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]
     Structures that were tried are not fitted again.
     """
     pieces, paths, start, best = smooth(seen), seen.path, seen.start, math.inf
-    for _ in range(_ROUNDS):
+    for _ in range(_PATHS):
         values = _chosen(Integrals(seen, pieces, seen.noise_variance, _SEGMENTS), terms, seen.n, floor)
         structure = (values != 0.0).tobytes()
         if structure in tried:

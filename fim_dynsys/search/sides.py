@@ -13,7 +13,7 @@ from fim_dynsys.search.functions.families import SECOND, SHIFT
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.origins import Origin, Stage, named
 
-_ROUNDS = 2
+_EXCHANGES = 2  # rounds in which each state in turn is given the best of its sides
 _RANK = 1e-9  # of unit columns: what is left of one that others explain
 
 
@@ -160,7 +160,7 @@ def combined(
         best_sides = [of_state[0] for of_state in proposed]
         starts.append((best_sides, fit(best_sides)))
     for current, least in starts:
-        for _ in range(_ROUNDS if len(current) > 1 else 1):
+        for _ in range(_EXCHANGES if len(current) > 1 else 1):
             before = least
             for i, of_state in enumerate(proposed):
                 tried = [(fit([*current[:i], side, *current[i + 1 :]]), k) for k, side in enumerate(of_state)]

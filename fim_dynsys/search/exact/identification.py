@@ -57,9 +57,10 @@ _SIMPLER = 2  # parameters less, for functions where a polynomial leaves noise
 _FEW, _FEW_READ = 4, 3  # parameters of a state; more are read again along the law's own path
 _SPARSE, _AS_CLOSE, _CLOSER = 0.75, 2.0, 0.1  # of its terms, times what it misses or one of lower degree
 _LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer ones are stripped, so many fits
+# Equations whose numbers are tuned; reselected; from which terms are dropped.
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
 _RECOMBINED = 6  # laws
-_ROUNDS = 6  # of choosing terms anew about a law
+_RESELECTIONS = 6  # of choosing terms anew about a law
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the law
 _WHITE = 0.5  # of the samples, that residuals are worth which are noise
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
@@ -263,7 +264,7 @@ class Identification:
 
     def _reselect(self) -> None:
         """Structures suggested about the best law and the nearest one, as long as that leads to a better."""
-        for _ in range(_ROUNDS):
+        for _ in range(_RESELECTIONS):
             laws = self.laws
             if not laws or self._found(laws[0]):
                 return

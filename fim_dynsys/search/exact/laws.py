@@ -29,14 +29,14 @@ _EXACT = 3.0  # times the floor: nothing is left to explain
 _SIMULATED = 1e-3  # of the signal: simulations err by so much
 _COARSELY = 1e-4  # of the signal: fits that leave more need no better integration
 _OF_ONE_PIECE = 0.7  # autocorrelation at the first lag
-_KNEE = 1.5
+_KNEE = 1.5  # factor by which a parameter more must lower the residuals
 _KNEE_OF_SIMULATIONS = 2.5  # of laws that miss no noise
 _SMOOTH = 0.95  # largest autocorrelation that is believed
 _OF_A_FUNCTION = 8.0  # in BIC: many are tried
 _OF_A_DEGREE = 1.0  # what one orbit does not tell apart
 _OF_ITS_TERMS = 2.0  # 1 - x and x may be equal to the data, not to a reader
 _HARDLY = 0.2  # of its mean, by which a function varies; of one part of a sum, the other
-_ROUNDS, _TRIED = 12, 2
+_DROPPED, _TRIED = 12, 2  # terms dropped in turn; cheapest ones tried each time
 _FEW_VALUES = 50  # samples times coordinates, below which what was fitted to them counts
 _SUPPORTED = 0.5  # of the samples, that a law which is not exact must leave
 
@@ -205,7 +205,7 @@ def from_sample_to_sample(precise: Precise, law: Law) -> Law:
 
 def smaller(precise: Precise, law: Law) -> Iterator[Law]:
     """What a law leads to with one term less at a time, for as long as BIC falls."""
-    for _ in range(_ROUNDS):
+    for _ in range(_DROPPED):
         better = next((trial for trial in _with_one_less(precise, law) if trial.score < law.score), None)
         if better is None:
             return

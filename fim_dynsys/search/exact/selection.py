@@ -14,11 +14,11 @@ from fim_dynsys.search.functions.regressions import Integrals
 from fim_dynsys.search.sides import Side
 
 _RESOLVED = 4.0  # times the variance of what is no misfit: what is less counts as nothing
-_MOST_TERMS = 5
+_MOST_TERMS = 5  # of a right-hand side, beside those given
 _MOST_SELECTED = 9000  # subsets that are tried of one size: three of 35 terms
 _FITTED = 8  # of them
 _FOUND = 1e2  # times the variance of what is no misfit: a side that needs nothing else
-_ROUNDS, _DIFFERENCE = 3, 1e-5  # of a fit of numbers; steps of differences
+_NUMBER_FITS, _DIFFERENCE = 3, 1e-5  # of a fit of numbers; steps of differences
 _GAIN = 0.1  # of a round, in BIC: less ends a fit of numbers
 _PARTS = (1.0, 0.2)  # of a step that are tried
 _NEAR = 1e8  # times what is left of squares: numbers may be off
@@ -148,7 +148,7 @@ def _numbers(side: Side) -> list[float]:
     return list(dict.fromkeys(number_in(side, term, slot)[1] for term, slot in side.free))
 
 
-def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _ROUNDS) -> Side:
+def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _NUMBER_FITS) -> Side:
     """The side with its numbers fitted (Golub and Pereyra's variable projection, in Kaufman's form)."""
     _, residual, columns = _regressed(regressions, state, Terms(side.terms, side.free))
     for _ in range(rounds):

@@ -21,9 +21,9 @@ _OF_PAIRS = ((1, 1), (2, 2), (3, 3), (4, 4), (1, 2), (2, 1))  # orders of Hill's
 _OTHER = 1.1  # times these, of a second function: different numbers
 _PLACES = (0.2, 0.5, 0.8)  # of thresholds and peaks, among what the samples take
 _SPREADS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0)  # of states, in those by which reciprocals are divided
-_RATES = (-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0)
-_TUNED, _APART, _ROUNDS = 2, 0.5, 10  # starts of each kind, as far from each other; steps of each
-_TUNED_SHIFTED, _APART_SHIFTED, _ROUNDS_SHIFTED = 8, 0.2, 30  # likewise, where the middle may be anywhere
+_RATES = (-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0)  # inside exponentials, in units of the state and time
+_TUNED, _APART, _STEPS = 2, 0.5, 10  # starts of each kind, as far from each other; steps of each
+_TUNED_SHIFTED, _APART_SHIFTED, _STEPS_SHIFTED = 8, 0.2, 30  # likewise, where the middle may be anywhere
 _SELECTED = 12  # starts with fitted numbers, for each state, whose terms are selected
 _RIDGE = 1e-12  # of unit columns
 
@@ -94,8 +94,8 @@ def sums(
     if not states or dim > _STATES:
         return found
     beside = columns_of(regressions, plain.terms)
-    kinds = [(_families(dim), _ROUNDS), (_with_shifts(regressions.states), _ROUNDS_SHIFTED)]
-    kinds += [(_composed(dim), _ROUNDS_SHIFTED)] if composed else []
+    kinds = [(_families(dim), _STEPS), (_with_shifts(regressions.states), _STEPS_SHIFTED)]
+    kinds += [(_composed(dim), _STEPS_SHIFTED)] if composed else []
     for families, rounds in kinds:
         left_open = [state for state in states if not is_found(regressions, state, *found[state])]
         if not left_open:

@@ -19,10 +19,10 @@ from fim_dynsys.search.pruning import assumed_variance
 from fim_dynsys.search.restrictions import Restriction
 
 _MONOMIALS = 15  # of the largest degree up to 4 with so few terms
-_SEGMENTS = 5
+_SEGMENTS = 5  # pieces of a path over which rates are integrated
 _CLOSE = 1.5  # times the noise variance: a path that is nearer the data is better than a smoothed one
 _PARTNERS = 10  # of each family that is combined with others
-_ROUNDS = 2
+_REPEATS = 2  # times terms are selected anew about the path of the fit before
 _NEAR = 3.0  # standard errors within which a number may be a round one
 _LOOSE = 4.0  # tolerance on noisy data
 _COARSEST = 100.0  # signal to noise of the coarsest tolerance: residuals of a tenth of the signal
@@ -220,7 +220,7 @@ def _repeated(
 ) -> list[FunctionCandidate]:
     """Fits of the terms selected anew about a model's own path, with its own numbers, while they improve."""
     candidates = []
-    for _ in range(_ROUNDS):
+    for _ in range(_REPEATS):
         numbers = bundle.numbers
         numbers[list(fitted.labels)] = fitted.numbers
         exploration = _explore_about(search, fitted, families)

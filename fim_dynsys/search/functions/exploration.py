@@ -20,9 +20,10 @@ _MOST_TERMS = 7  # of a coordinate, 14 of all where they are selected together
 _DIFFERENCE = 1e-4  # of a number: forward differences err by as much, which Gauss-Newton forgives
 _SMALL = 1e-2  # numbers, whose differences have the steps of this one
 _LONGEST = 0.7  # of a number, by one step
-_HALVINGS = 3
+_HALVINGS = 3  # of a step of Gauss-Newton, to three tenths each
 _GRID = (0.65, 0.75, 0.87, 1.0, 1.15, 1.32, 1.52)  # of a number's starts
 _FOLLOWED = 4  # subsets of each size whose numbers are fitted
+# Of the criterion, for one function more; of a misfit, for a minimum between the numbers tried.
 _MUCH_LESS, _DEEPEST = 1e-2, 1e-3
 
 

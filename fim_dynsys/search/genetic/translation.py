@@ -15,7 +15,7 @@ from fim_dynsys.search.genetic.sums import split
 Row = tuple[Term, tuple[int, ...]]
 """A term, and the slots of its function whose numbers are to be fitted."""
 
-_NONE = Function(Kind.MONOMIAL, 0)
+_NONE = Function(Kind.MONOMIAL, 0)  # no function: a monomial alone
 _WHOLE = 1e-6  # exponents so near a whole number are it
 _HIGHEST = 8  # power of a state
 
