@@ -27,7 +27,8 @@ from fim_dynsys.estimation.noise import check_values, read_observables
 from fim_dynsys.estimation.parameters import Parameter, Scale
 from fim_dynsys.estimation.problem import Problem, Run
 from fim_dynsys.estimation.programs import TIME
-from fim_dynsys.estimation.sizes import natural_sizes, positive_names, size_of
+from fim_dynsys.estimation.sizes import natural_sizes, positive_names
+from fim_dynsys.estimation.switches import Switching, switch_times
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from sympy import Expr
 
 _TYPICAL = 1.0 / 3.0  # of a record, in which rates change the states by their size
-_STEEP = 1e-3  # of the size of what a sign is taken of
 _SMALL_MEAN = 0.1  # of a state's size that counts beside its scatter
 
 
@@ -48,7 +48,7 @@ class Description:
     problem : Problem
         What is estimated.
     equations : tuple of sympy.Expr
-        Right-hand sides as they were given; those of the problem have smooth signs.
+        Right-hand sides as they were given; those of the problem have smooth switches.
     shown : list of arrays (K, d) or None
         Measured states of each run at its samples, where all states were measured.
     columns : tuple of str
@@ -166,7 +166,10 @@ def describe(
         initial,
         runs,
     )
-    smooth = _smooth_signs(equations, states, sizes, parameters, fixed, trajectories)
+    sized = dict(zip(states, sizes.tolist(), strict=True)) | {p.name: p.size for p in parameters}
+    sized |= {name: abs(value) or 1.0 for name, value in fixed.items()} | _input_sizes(trajectories)
+    sized[TIME] = max(float(t[-1] - t[0]) for t in times) or 1.0
+    smooth = Switching(inputs, fixed, sized).smoothed(equations)
     problem = Problem(
         tuple(states),
         tuple(inputs),
@@ -178,6 +181,7 @@ def describe(
         parameters,
         tuple(runs),
         sizes,
+        switch_times(smooth, fixed),
     )
     return Description(problem, equations, shown, tuple(columns), holds, tuple(notes))
 
@@ -202,34 +206,6 @@ def _unused(
                 "differ by their case"
             )
     return found
-
-
-def _smooth_signs(
-    equations: "Sequence[Expr]",
-    states: Sequence[str],
-    sizes: np.ndarray,
-    parameters: Sequence[Parameter],
-    fixed: Mapping[str, float],
-    trajectories: Trajectories,
-) -> "tuple[Expr, ...]":
-    """Equations with hyperbolic tangents for signs of states, which rise within a thousandth of their size.
-
-    A rate that jumps would leave sensitivities without what they gain there, and sliding without an end.
-    """
-    import sympy
-
-    sized = dict(zip(states, sizes.tolist(), strict=True)) | {p.name: p.size for p in parameters}
-    sized |= {name: abs(value) or 1.0 for name, value in fixed.items()}
-    u = trajectories.input_arrays()
-    sized |= {name: _rms(np.concatenate(u)[:, k]) for k, name in enumerate(trajectories.input_names)}
-    own = {sympy.Symbol(s, real=True) for s in states}
-
-    def smooth(argument: "Expr") -> "Expr":
-        if not argument.free_symbols & own:
-            return sympy.sign(argument)
-        return sympy.tanh(argument / (_STEEP * size_of(argument, sized)))
-
-    return tuple(e.replace(sympy.sign, smooth) for e in equations)
 
 
 def _runs(
@@ -370,10 +346,7 @@ def _parameters(
             sizes[k] = max(given)
     sized = {name: float(s) for name, s in zip(states, sizes, strict=True) if np.isfinite(s)}
     sized |= {name: abs(value) or 1.0 for name, value in fixed.items()}
-    sized |= {
-        name: _rms(np.concatenate(trajectories.input_arrays())[:, k])
-        for k, name in enumerate(trajectories.input_names)
-    }
+    sized |= _input_sizes(trajectories)
     sized[TIME] = span
     unknown = [name for name in (*names, *states) if name not in sized]
     equalities = []
@@ -427,6 +400,11 @@ def _parameters(
             size = max(abs(low), abs(high))
         found.append(Parameter(name, low, high, scale, size, prior, start))
     return tuple(found), full
+
+
+def _input_sizes(trajectories: Trajectories) -> dict[str, float]:
+    u = trajectories.input_arrays()
+    return {name: _rms(np.concatenate(u)[:, k]) for k, name in enumerate(trajectories.input_names)}
 
 
 def _columns_of(states: Sequence[str], means: "Sequence[Expr]") -> list[tuple[str, int]]:

@@ -130,6 +130,7 @@ class Experiment:
         fixed: np.ndarray,
         place: np.ndarray,
         measured: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+        switches: Sequence[float] = (),
     ) -> "Experiment":
         """An experiment from a time at which the states are known functions of the parameters.
 
@@ -149,11 +150,14 @@ class Experiment:
             Names of all, and see above.
         measured : arrays (N,)
             Rows, kinds, values and errors.
+        switches : sequence of float
+            Other times that steps end at.
         """
         happen = sorted((e for e in events if e.time >= begin), key=lambda e: e.time)
         last = max([begin, *times])
         happen = [e for e in happen if e.time <= last]
-        breaks = inputs.starts[(inputs.starts > begin) & (inputs.starts < last)]
+        breaks = np.concatenate([inputs.starts, switches])
+        breaks = breaks[(breaks > begin) & (breaks < last)]
         stops = np.unique(np.concatenate([[begin], times, breaks, [e.time for e in happen]]))
         record = np.full(len(stops), -1)
         record[np.searchsorted(stops, times)] = np.arange(len(times))

@@ -81,6 +81,8 @@ class Problem:
         All.
     sizes : array (d,)
         Natural sizes of the states.
+    switch_times : tuple of float
+        When the equations switch: steps of the integration end there.
     """
 
     states: tuple[str, ...]
@@ -93,6 +95,7 @@ class Problem:
     parameters: tuple[Parameter, ...]
     runs: tuple[Run, ...]
     sizes: np.ndarray
+    switch_times: tuple[float, ...] = ()
 
     @cached_property
     def _local(self) -> tuple[str, ...]:
@@ -161,7 +164,16 @@ class Problem:
             measured = (run.rows, run.kinds, run.values, run.errors)
             experiments.append(
                 Experiment.of(
-                    run.times, run.begin, first, run.events, run.inputs, self._local, fixed, place, measured
+                    run.times,
+                    run.begin,
+                    first,
+                    run.events,
+                    run.inputs,
+                    self._local,
+                    fixed,
+                    place,
+                    measured,
+                    self.switch_times,
                 )
             )
         return Objective(self.rates, self.observed, self.observables, experiments, self.space)

@@ -6,12 +6,14 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
+    from sympy.logic.boolalg import Boolean
 
 _LONGEST = 10_000  # characters of one expression
 _DEEPEST = 100  # levels of brackets and operators
@@ -33,7 +35,10 @@ FUNCTIONS = (
     "abs",
     "sign",
 )
-"""Functions that an expression may call."""
+"""Functions of one argument that an expression may call."""
+
+_SEVERAL = ("min", "max", "Piecewise")
+_WRITTEN = {"Abs": "abs", "Min": "min", "Max": "max"}  # as sympy writes them
 
 _OPERATORS = {
     ast.Add: lambda a, b: a + b,
@@ -41,14 +46,17 @@ _OPERATORS = {
     ast.Mult: lambda a, b: a * b,
     ast.Div: lambda a, b: a / b,
 }
+_COMPARISONS: dict[type, str] = {ast.Lt: "Lt", ast.LtE: "Le", ast.Gt: "Gt", ast.GtE: "Ge"}
 
 
 def parse(text: str, symbols: "Mapping[str, Expr] | None" = None) -> "Expr":
     """An expression as sympy, built node by node; the text is never evaluated.
 
     Allowed are numbers, names, ``+ - * / **`` (or ``^``), brackets and the functions sin, cos, tan, asin,
-    acos, atan, sinh, cosh, tanh, exp, log, sqrt, abs and sign. Numbers as exponents may be 100 at most, also
-    those of powers of powers. Names are real symbols; ``pi`` is the number unless ``symbols`` has it.
+    acos, atan, sinh, cosh, tanh, exp, log, sqrt, abs and sign; min and max of several arguments; and choices
+    by ``<``, ``<=``, ``>``, ``>=``, and, or, not: ``a if x > 0 else b``, or
+    ``Piecewise((a, x > 0), (b, True))``. Numbers as exponents may be 100 at most, also those of powers of
+    powers. Names are real symbols; ``pi`` is the number unless ``symbols`` has it.
 
     Parameters
     ----------
@@ -90,8 +98,8 @@ class _Builder:
 
     def refuse(self, what: str) -> NoReturn:
         raise ValueError(
-            f"parse: expected numbers, names, + - * / ** and {', '.join(FUNCTIONS)} in {self.text[:60]!r}, "
-            f"got {what}."
+            f"parse: expected numbers, names, + - * / ** and {', '.join((*FUNCTIONS, *_SEVERAL))} in "
+            f"{self.text[:60]!r}, got {what}."
         )
 
     def build(self, node: ast.expr, depth: int) -> "Expr":
@@ -108,6 +116,8 @@ class _Builder:
             return self.operation(node, depth)
         if isinstance(node, ast.Call):
             return self.call(node, depth)
+        if isinstance(node, ast.IfExp):
+            return self.choice([(node.body, node.test)], node.orelse, depth)
         return self.refuse(type(node).__name__)
 
     def number(self, value: object) -> "Expr":
@@ -148,10 +158,53 @@ class _Builder:
         return value
 
     def call(self, node: ast.Call, depth: int) -> "Expr":
-        function = self.functions.get(node.func.id) if isinstance(node.func, ast.Name) else None
-        if function is None or len(node.args) != 1 or node.keywords:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        name = _WRITTEN.get(name, name)
+        if name == "Piecewise" and not node.keywords:
+            return self.piecewise(node, depth)
+        several = name in ("min", "max") and len(node.args) > 1
+        function = getattr(self.sympy, name.title()) if several else self.functions.get(name)
+        if function is None or (len(node.args) != 1 and not several) or node.keywords:
             self.refuse(f"the call {ast.unparse(node)[:40]}")
-        return self.finite(function(self.build(node.args[0], depth + 1)))
+        return self.finite(function(*(self.build(argument, depth + 1) for argument in node.args)))
+
+    def piecewise(self, node: ast.Call, depth: int) -> "Expr":
+        pairs = [
+            (own.elts[0], own.elts[1])
+            for own in node.args
+            if isinstance(own, ast.Tuple) and len(own.elts) == 2
+        ]
+        last = pairs[-1][1] if pairs else None
+        if len(pairs) < len(node.args) or not (isinstance(last, ast.Constant) and last.value is True):
+            self.refuse(
+                f"{ast.unparse(node)[:40]}, expected as Piecewise((value, condition), ..., (value, True))"
+            )
+        return self.choice(pairs[:-1], pairs[-1][0], depth)
+
+    def choice(self, pairs: list[tuple[ast.expr, ast.expr]], otherwise: ast.expr, depth: int) -> "Expr":
+        built = [(self.build(value, depth + 1), self.condition(test, depth + 1)) for value, test in pairs]
+        return self.sympy.Piecewise(*built, (self.build(otherwise, depth + 1), True))
+
+    def condition(self, node: ast.expr, depth: int) -> "Boolean":
+        if depth > _DEEPEST:
+            self.refuse(f"more than {_DEEPEST} levels")
+        if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+            return self.sympy.true if node.value else self.sympy.false
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.Invert):
+            return self.sympy.Not(self.condition(node.operand, depth + 1))
+        if isinstance(node, ast.BoolOp):
+            join = self.sympy.And if isinstance(node.op, ast.And) else self.sympy.Or
+            return join(*(self.condition(part, depth + 1) for part in node.values))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
+            join = self.sympy.And if isinstance(node.op, ast.BitAnd) else self.sympy.Or
+            return join(self.condition(node.left, depth + 1), self.condition(node.right, depth + 1))
+        if isinstance(node, ast.Compare) and all(type(own) in _COMPARISONS for own in node.ops):
+            parts = [self.build(part, depth + 1) for part in (node.left, *node.comparators)]
+            compared = zip(node.ops, pairwise(parts), strict=True)
+            return self.sympy.And(
+                *(getattr(self.sympy, _COMPARISONS[type(own)])(a, b) for own, (a, b) in compared)
+            )
+        return self.refuse(f"the condition {ast.unparse(node)[:40]}, expected one of <, <=, > and >=")
 
 
 def _refused_part(value: "Expr") -> str | None:
@@ -177,17 +230,25 @@ def check_expression(expression: "Expr") -> None:
         Naming a part that cannot be evaluated.
     """
     import sympy
+    from sympy.functions.elementary.piecewise import ExprCondPair
+    from sympy.logic.boolalg import BooleanAtom
 
     allowed = {getattr(sympy, name) for name in FUNCTIONS if name not in ("abs", "sqrt")}
     allowed |= {sympy.Abs, sympy.Add, sympy.Mul, sympy.Pow, sympy.Symbol, sympy.Dummy}
+    allowed |= {sympy.Min, sympy.Max, sympy.Piecewise}
     for node in sympy.preorder_traversal(expression):
+        if isinstance(
+            node, ExprCondPair | sympy.StrictLessThan | sympy.LessThan | sympy.And | sympy.Or | sympy.Not
+        ):
+            continue  # a choice and its conditions
+        if isinstance(node, sympy.StrictGreaterThan | sympy.GreaterThan | BooleanAtom):
+            continue
         number = node.is_number and node.is_real and node.is_finite and not node.args
         what = None if number or node.func in allowed else f"{node} of type {type(node).__name__}"
         what = what or _refused_part(node)
         if what is not None:
-            raise ValueError(
-                f"SymbolicField: expected sums, products, powers and {', '.join(FUNCTIONS)}, got {what}."
-            )
+            names = ", ".join((*FUNCTIONS, *_SEVERAL))
+            raise ValueError(f"SymbolicField: expected sums, products, powers and {names}, got {what}.")
 
 
 @lru_cache(maxsize=512)
@@ -213,9 +274,12 @@ def compiled(expressions: "tuple[Expr, ...]", symbols: "tuple[Symbol, ...]") -> 
     arguments = [sympy.Symbol(f"a{i}") for i in range(len(symbols))]
     renamed = [e.xreplace(dict(zip(symbols, arguments, strict=True))) for e in expressions]
     function = sympy.lambdify(arguments, renamed, modules="numpy", cse=True)
+    chooses = any(e.has(sympy.Piecewise, sympy.Heaviside) for e in renamed)  # by conditions of one length
 
     def evaluate(*columns: np.ndarray) -> np.ndarray:
         n = max(np.size(column) for column in columns)
+        if chooses:
+            columns = tuple(np.broadcast_to(column, (n,)) for column in columns)
         out = np.empty((len(renamed), n))
         with np.errstate(all="ignore"):
             for i, value in enumerate(function(*columns)):

@@ -19,6 +19,8 @@ _SUM, _PRODUCT, _ATOM = range(3)  # what binds least comes first
 _LATEX_NAMES = {f"a{name}": rf"\arc{name}" for name in ("sin", "cos", "tan")} | {
     "sign": r"\operatorname{sign}"
 }
+_SYMPY_NAMES = {"abs": "Abs", "min": "Min", "max": "Max"}
+_LATEX_SIGNS = {"<=": r"\le", ">=": r"\ge"}
 _WHOLE = 2.0**53  # up to which floating-point numbers hold every whole number
 
 
@@ -40,8 +42,8 @@ class Notation(Protocol):
     def power(self, base: Any, exponent: Any) -> Any:
         """A base to an exponent that is not negative."""
 
-    def call(self, function: str, argument: Any) -> Any:
-        """A function by its usual name: sin, exp, log, abs and so on."""
+    def call(self, function: str, *arguments: Any) -> Any:
+        """A function by its usual name: sin, exp, log, abs, min and so on."""
 
     def total(self, parts: Iterable[Signed]) -> Any:
         """A sum of signed parts; 0 where there are none."""
@@ -108,9 +110,23 @@ class TextNotation:
         """A power, its base in parentheses unless it is one name or number."""
         return _Written(f"{self._inside(base, _ATOM)}^{self._inside(exponent, _ATOM)}")
 
-    def call(self, function: str, argument: _Written) -> _Written:
-        """A function of an argument."""
-        return _Written(f"|{argument}|" if function == "abs" else f"{function}({argument})")
+    def call(self, function: str, *arguments: _Written) -> _Written:
+        """A function of its arguments."""
+        listed = ", ".join(arguments)
+        return _Written(f"|{listed}|" if function == "abs" else f"{function}({listed})")
+
+    def compare(self, sign: str, left: _Written, right: _Written) -> _Written:
+        """A comparison by ``<``, ``<=``, ``>`` or ``>=``."""
+        return _Written(f"{left} {sign} {right}", _SUM)
+
+    def joined(self, word: str, conditions: Sequence[str]) -> _Written:
+        """Conditions by "and" or "or"."""
+        return _Written(f" {word} ".join(f"({own})" for own in conditions))
+
+    def choice(self, pairs: Sequence[tuple[_Written, str]], otherwise: _Written) -> _Written:
+        """Values by their conditions, the first that holds, in the words of Python."""
+        listed = "".join(f"{value} if {condition} else " for value, condition in pairs)
+        return _Written(f"({listed}{otherwise})")
 
     def total(self, parts: Iterable[Signed]) -> _Written:
         """A sum with its signs."""
@@ -159,8 +175,9 @@ class LatexNotation:
         """A power, its base in parentheses unless it is one name or number."""
         return _Written(f"{self._inside(base, _ATOM)}^{{{exponent}}}")
 
-    def call(self, function: str, argument: _Written) -> _Written:
-        """A function of an argument."""
+    def call(self, function: str, *arguments: _Written) -> _Written:
+        """A function of its arguments."""
+        argument = ", ".join(arguments)
         if function == "abs":
             return _Written(rf"\left|{argument}\right|")
         if function == "sqrt":
@@ -169,6 +186,20 @@ class LatexNotation:
             return _Written(f"e^{{{argument}}}")
         name = _LATEX_NAMES.get(function, rf"\{function}")
         return _Written(rf"{name}\left({argument}\right)")
+
+    def compare(self, sign: str, left: _Written, right: _Written) -> _Written:
+        """A comparison by ``<``, ``<=``, ``>`` or ``>=``."""
+        return _Written(f"{left} {_LATEX_SIGNS.get(sign, sign)} {right}", _SUM)
+
+    def joined(self, word: str, conditions: Sequence[str]) -> _Written:
+        """Conditions by "and" or "or"."""
+        return _Written(rf" \text{{ {word} }} ".join(rf"\left({own}\right)" for own in conditions))
+
+    def choice(self, pairs: Sequence[tuple[_Written, str]], otherwise: _Written) -> _Written:
+        """Values by their conditions, the first that holds."""
+        rows = [rf"{value} & \text{{if }} {condition}" for value, condition in pairs]
+        rows.append(rf"{otherwise} & \text{{otherwise}}")
+        return _Written(r"\begin{cases}" + r" \\ ".join(rows) + r"\end{cases}")
 
     def total(self, parts: Iterable[Signed]) -> _Written:
         """A sum with its signs."""
@@ -214,11 +245,11 @@ class SympyNotation:
         """A power."""
         return base**exponent
 
-    def call(self, function: str, argument: "Expr") -> "Expr":
-        """A function of an argument."""
+    def call(self, function: str, *arguments: "Expr") -> "Expr":
+        """A function of its arguments."""
         import sympy
 
-        return getattr(sympy, "Abs" if function == "abs" else function)(argument)
+        return getattr(sympy, _SYMPY_NAMES.get(function, function))(*arguments)
 
     def total(self, parts: Iterable[Signed]) -> "Expr":
         """A sum."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fim_dynsys.fields.notation import Notation, Signed, is_one
+from fim_dynsys.fields.notation import LatexNotation, Signed, TextNotation, is_one
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
@@ -14,8 +14,8 @@ class ExpressionWriter:
 
     Parameters
     ----------
-    notation : Notation
-        Text or LaTeX.
+    notation : TextNotation or LatexNotation
+        How they are written.
     states : sequence of sympy.Symbol
         In the order of the notation's names.
     values : dict of str to (float, float), optional
@@ -24,7 +24,7 @@ class ExpressionWriter:
 
     def __init__(
         self,
-        notation: Notation,
+        notation: TextNotation | LatexNotation,
         states: "Sequence[Symbol]",
         values: Mapping[str, tuple[float, float]] | None = None,
     ):
@@ -89,9 +89,27 @@ class ExpressionWriter:
             return self._notation.number(abs(float(expression)))
         if expression.is_Pow:
             return self._power(*expression.as_base_exp())
+        if expression.is_Piecewise:
+            return self._choice(expression)
         if expression.is_Function:
-            return self._notation.call(type(expression).__name__.lower(), self.written(expression.args[0]))
+            arguments = [self.written(own) for own in sorted(expression.args, key=self._order)]
+            return self._notation.call(type(expression).__name__.lower(), *arguments)
         return self.written(expression)
+
+    def _choice(self, expression: "Expr") -> Any:
+        """Values by conditions, of which the last always holds."""
+        pairs = [(self.written(value), self._condition(condition)) for value, condition in expression.args]
+        return self._notation.choice(pairs[:-1], pairs[-1][0])
+
+    def _condition(self, condition: Any) -> str:
+        name = type(condition).__name__
+        if name in ("And", "Or"):
+            return self._notation.joined(name.lower(), [self._condition(part) for part in condition.args])
+        if name == "Not":
+            return f"not ({self._condition(condition.args[0])})"
+        if condition.is_Relational:
+            return self._notation.compare(condition.rel_op, *(self.written(own) for own in condition.args))
+        return str(condition)
 
     def _power(self, base: "Expr", exponent: "Expr") -> Any:
         written = self.written(base)

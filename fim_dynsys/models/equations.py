@@ -60,8 +60,10 @@ class EquationsModel(VectorFieldModel):
     """Parameters of known equations, fitted to trajectories of which not all states need be observed.
 
     The equations are integrated with error control, by an implicit method where they are stiff, together with
-    the exact sensitivities to all parameters and first states. Signs of states are fitted as hyperbolic
-    tangents that rise within a thousandth of their size; ``abs`` stays as it is. Searches begin at many
+    the exact sensitivities to all parameters and first states. ``min``, ``max``, ``abs`` and choices such as
+    ``a if x > 0 else b`` switch where they say, by step control; steps end at given switching times. Where
+    a rate jumps at a state or an estimated threshold, as a sign does, it is fitted as a hyperbolic tangent
+    that rises within a ten-thousandth of the size of what is compared. Searches begin at many
     starts, drawn over the bounds or about natural sizes; where all states were measured, short pieces of the
     trajectories are fitted first. The best minimum is polished. What is not sure of it is a warning.
 
