@@ -25,30 +25,27 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.constraints_applied import with_errors
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, Shortlist
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
-from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.law_notes import preference_note, with_relations
 from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of, with_outliers_of
-from fim_dynsys.models.second_order import knowledge_with_positions
+from fim_dynsys.models.question import Question
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, equal_errors, precise
-from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
+from fim_dynsys.regression.observed import Observations
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, shares
 from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort
-from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, GeneticEffort, is_installed
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.origins import Stage
-from fim_dynsys.search.pool import Pool, over_windows
+from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.portfolio import OperatorChoice, Portfolio, normalised
 from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.screening import screened
@@ -205,15 +202,15 @@ class Auto(VectorFieldModel):
         trajectories: Trajectories,
         positions: Sequence[str] | None = None,
         sigma: Known | None = None,
-    ) -> tuple[VectorField, Portfolio, CanonicalOrder]:
-        """The preferred field, the portfolio it is of, and the samples of that."""
-        portfolios: list[tuple[Trajectories, Portfolio, CanonicalOrder]] = []
+    ) -> tuple[VectorField, Portfolio, Question]:
+        """The preferred field, the portfolio it is of, and the question that this answers."""
+        portfolios: list[tuple[Portfolio, Question]] = []
 
         def search(complete: Trajectories, context: Trajectories) -> VectorField:
-            order = CanonicalOrder.of(complete)
-            found = self.portfolio(order.trajectories, positions, order.errors(sigma, context))
-            portfolios.append((context, found, order))
-            return self._fields(found, order, context, 1, sigma)[0]
+            question = self._question(complete, context, positions, sigma)
+            found = self._searched(question)
+            portfolios.append((found, question))
+            return self._fields(found, question, 1)[0]
 
         complete = trajectories.drop_incomplete(self._caller)
         field = None
@@ -222,7 +219,7 @@ class Auto(VectorFieldModel):
         if field is None:
             field = search(complete, trajectories)
         seen = samples_of(field, trajectories)
-        return next((field, found, order) for context, found, order in portfolios if context is seen)
+        return next((field, found, question) for found, question in portfolios if question.context is seen)
 
     @np.errstate(all="ignore")
     def candidates(self, trajectories: Trajectories) -> list[VectorField]:
@@ -233,8 +230,8 @@ class Auto(VectorFieldModel):
         ValueError
             As `infer`.
         """
-        field, found, order = self._inferred(trajectories)
-        fields = self._fields(found, order, samples_of(field, trajectories), None)
+        field, found, question = self._inferred(trajectories)
+        fields = self._fields(found, question, None)
         return [with_outliers_of(own, field) for own in fields]
 
     @np.errstate(all="ignore")
@@ -246,55 +243,63 @@ class Auto(VectorFieldModel):
     ) -> Portfolio:
         """The candidates before the choice, with what is known of each.
 
-        `fit` keeps those of the `CanonicalOrder` trajectories as `portfolio_`. ``positions`` as for `infer`,
-        ``sigma`` of the complete samples of trajectories of two and more. Where nothing is known but that
-        units suggest equations, it is the portfolio with or without them.
+        States and trajectories keep their order; `fit` keeps those of the `CanonicalOrder` as `portfolio_`.
+        ``positions`` and ``sigma`` as for `infer`. Where nothing is known but that units suggest equations,
+        it is the portfolio with or without them.
 
         Raises
         ------
         ValueError
             As `infer`.
         """
-        constraints = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
-        found = self._portfolio(trajectories, positions, sigma, constraints)
-        if (
-            constraints is not None
-            or found.laws
-            or found.local is not None
-            or trajectories.dim > _SUGGESTED_UP_TO
-        ):
+        complete = trajectories.drop_incomplete(self._caller)
+        order = CanonicalOrder.as_given(complete)
+        return self._searched(self._question(complete, trajectories, positions, sigma, order))
+
+    def _question(
+        self,
+        complete: Trajectories,
+        context: Trajectories,
+        positions: Sequence[str] | None,
+        sigma: Known | None,
+        order: CanonicalOrder | None = None,
+    ) -> Question:
+        return Question.of(
+            self._caller,
+            complete,
+            context,
+            knowledge=self.knowledge,
+            positions=positions,
+            sigma=sigma,
+            degree=_degree(complete),
+            least=self.min_observations,
+            order=order,
+        )
+
+    def _searched(self, question: Question) -> Portfolio:
+        found, trajectories = self._portfolio(question), question.order.trajectories
+        settled = found.laws or found.local is not None or trajectories.dim > _SUGGESTED_UP_TO
+        if question.knowledge is not None or settled:
             return found
         suggested = rates_by_units(trajectories)
         if suggested is None:
             return found
-        return _by_units(found, self._portfolio(trajectories, None, sigma, suggested), suggested)
+        return _by_units(found, self._portfolio(question.knowing(suggested)), suggested)
 
-    def _portfolio(
-        self,
-        trajectories: Trajectories,
-        positions: Sequence[str] | None,
-        sigma: Known | None,
-        constraints: Knowledge | None,
-    ) -> Portfolio:
+    def _portfolio(self, question: Question) -> Portfolio:
         row = self._row
         effort = row.effort
-        samples = complete_samples(trajectories, self._caller, self.min_observations)
-        inputs = complete_inputs(trajectories, self._caller)
-        degree = _degree(samples) if inputs is None else None
-        search = Search.polynomial(samples, degree, radians_per_unit(trajectories), inputs)
-        names = trajectories.state_names
-        search = search.knowing(constraints, names, trajectories.input_names)
-        search = search.observing(positions, names).measured(sigma)
+        search, sigma, positions = question.search, question.errors, question.positions
         stages = 2 + len(row.stages) + effort.functions.stages
         if effort.genetic is not None:
             stages += effort.genetic.searches * search.dictionary.dim
-        plain = inputs is None and search.restriction is None
+        free = not search.observations.n_inputs and search.restriction is None
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
-            search, known = screened(search) if plain and positions is None else (search, [])
+            search, known = screened(search) if free and not positions else (search, [])
             bar.update()
-            clean = Identification(search, samples, composed=effort.composed)
-            if effort.laws is not None and plain and equal_errors(sigma):
-                clean.run(effort.laws)  # without inputs, knowledge or errors of their own
+            clean = Identification(search, question.samples, composed=effort.composed)
+            if effort.laws is not None and question.is_plain:
+                clean.run(effort.laws)
             bar.update()
             proposals: Proposals | None = None
             notes: dict[str, str] = {}
@@ -307,9 +312,11 @@ class Auto(VectorFieldModel):
             asked = _opinion(search, sigma)
             pool = Pool(search, opinion=asked, besides=known, whole=bool(clean.laws))
             pool = row.search(pool, bar.update)
-            learned = inputs is None and not pool.in_windows  # what selectors have learned from
+            learned = (
+                not search.observations.n_inputs and not pool.in_windows
+            )  # what selectors have learned from
             opinion = pool.opinion if learned and row.judge is Judge.SELECTOR else None
-            grown = homogeneous(pool.search.observations, pool.functions, trajectories)
+            grown = homogeneous(pool.search.observations, pool.functions, question.order.trajectories)
             if proposals is not None and effort.genetic is not None and not clean.laws:
                 grown = _with_proposals(
                     pool.search, proposals, pool.candidates[0], grown, effort.genetic.kept
@@ -324,7 +331,7 @@ class Auto(VectorFieldModel):
         return (
             Portfolio.of_laws(search, clean.answers, notes)
             if clean.laws
-            else replace(found, constraints=constraints)
+            else replace(found, constraints=question.knowledge)
         )
 
     @np.errstate(all="ignore")
@@ -349,7 +356,8 @@ class Auto(VectorFieldModel):
         """
         self._fitted_field()
         check_members(self._caller, n, seed)
-        found, order = self._found()
+        found, question = self._found()
+        order = question.order
         if isinstance(self.field_, LocalField) and found.local is not None:
             local = found.local.draws(n, order.trajectories, np.random.default_rng(seed))
             return EnsembleField([order.field(field, self._seen) for field in local])
@@ -370,19 +378,16 @@ class Auto(VectorFieldModel):
         Also forms that follow the samples as well as the preferred one and are hardly longer. `select` makes
         one of them the answer. A model that was read from a file repeats the search first.
         """
-        found, order = self._found()
+        found, question = self._found()
         weights = normalised(found.log_weights(_selector()))
         preferred = int(found.preferred(weights)[0])
-        reason = _reason(found, order, preferred)
+        reason = _reason(found, question.order, preferred)
         if not found.laws:
             more = self._simpler_than(found, preferred)
             found = replace(found, members=found.members + more)
             weights = np.concatenate([weights, np.zeros(len(more))])
         rows = front(found, preferred)
-        fields = [
-            self._field(found, order, row.place, self._seen, {}, float(weights[row.place]), self._sigma)
-            for row in rows
-        ]
+        fields = [self._field(found, question, row.place, {}, float(weights[row.place])) for row in rows]
         fields = [with_outliers_of(field, self.field_) for field in fields]
         own = next(terms_by_state(f) for f, row in zip(fields, rows, strict=True) if row.place == preferred)
         signal = np.maximum(found.search.observations.signal_variance, 1e-300)
@@ -459,24 +464,18 @@ class Auto(VectorFieldModel):
     def _seen(self) -> Trajectories:
         return samples_of(self.field_, self.context_)
 
-    def _found(self) -> tuple[Portfolio, CanonicalOrder]:
+    def _found(self) -> tuple[Portfolio, Question]:
         self._fitted_field()
-        order = CanonicalOrder.of(self._seen.drop_incomplete(self._caller))
+        positions = self.field_.fit_info.inference.positions or None
+        complete = self._seen.drop_incomplete(self._caller)
+        question = self._question(complete, self._seen, positions, self._sigma)
         if self.portfolio_ is None:
-            positions = self.field_.fit_info.inference.positions or None
-            errors = order.errors(self._sigma, self._seen)
-            self.portfolio_ = self.portfolio(order.trajectories, positions, errors)
-        return self.portfolio_, order
+            self.portfolio_ = self._searched(question)
+        return self.portfolio_, question
 
-    def _fields(
-        self,
-        found: Portfolio,
-        order: CanonicalOrder,
-        trajectories: Trajectories,
-        count: int | None,
-        sigma: Known | None = None,
-    ) -> list[VectorField]:
+    def _fields(self, found: Portfolio, question: Question, count: int | None) -> list[VectorField]:
         """Fields of the ``count`` members preferred."""
+        order = question.order
         weights = normalised(found.log_weights(_selector()))
         preferred = found.preferred(weights)
         polynomials = [m.score for m in found.members if not m.n_functions]
@@ -500,57 +499,37 @@ class Auto(VectorFieldModel):
         if found.local is not None and found.prefers_local(preferred[0]):
             said = report | {"chosen": "locally linear", "held_out": float(found.local.errors.mean())}
             local = found.local.field(order.trajectories, said, Inference(Judge.HELD_OUT))
-            fields.append(order.field(local, trajectories))
+            fields.append(order.field(local, question.context))
         for k in preferred[: None if count is None else count - len(fields)]:
             notes = _reason(found, order, int(k)) if k == preferred[0] else []
             weight = float(weights[k])
-            fields.append(self._field(found, order, int(k), trajectories, report, weight, sigma, notes))
+            fields.append(self._field(found, question, int(k), report, weight, notes))
         return fields
 
     def _field(
         self,
         found: Portfolio,
-        order: CanonicalOrder,
+        question: Question,
         k: int,
-        trajectories: Trajectories,
         report: dict,
         weight: float,
-        sigma: Known | None = None,
         notes: Sequence[str] = (),
     ) -> DictionaryField | DrivenField:
-        member = found.members[k]
-        plain = found.laws or found.search.restriction is not None
-        own = member.candidate if plain else _without_traces(found.search.observations, member)
+        member, search, order = found.members[k], found.search, question.order
+        plain = found.laws or search.restriction is not None
+        own = member.candidate if plain else _without_traces(search.observations, member)
         chosen = own.origin.text(order.coordinates)
         said = report | {"chosen": chosen, "BIC": own.score, "weight": weight}
-        seen, names = found.search.observations.seen, np.asarray(order.trajectories.state_names)
-        facts = Inference(
-            found.judge,
-            noise=None if sigma is None else assumed(sigma),
-            positions=() if seen is None else tuple(names[seen].tolist()),
-            notes=(*found.remarks, *notes),
-        )
-        facts = over_windows(found.search.observations, facts)
-        if found.laws:
-            facts = with_relations(facts, found.laws[k], found.search.observations, order)
-        terms = member.on(found.search.observations)
-        field = order.field(own.field(terms, order.trajectories, said, facts), trajectories)
-        free = order.free(terms.dictionary, member.free)
-        if found.laws:
-            assert isinstance(
-                field, DictionaryField
-            )  # of samples without inputs, about which nothing is known
-            return FittedField.of(field, partial(law_errors, free=free) if own.refined else None)
-        return with_errors(
-            field,
-            own.refined,
-            free=free,
-            knowledge=found.constraints,
-            degree=found.search.dictionary.degree,
-            positions=facts.positions or None,
-            sigma=sigma,
-            window=facts.window,
-        )
+        facts = Inference(found.judge, notes=(*found.remarks, *notes))
+        if not found.laws:
+            question = replace(question, knowledge=found.constraints)
+            return question.answer(replace(member, candidate=own), said, facts, search)
+        facts = with_relations(question.facts(facts, search), found.laws[k], search.observations, order)
+        found_field = member.field(search.observations, order.trajectories, said, facts)
+        field = order.field(found_field, question.context)
+        assert isinstance(field, DictionaryField)  # of samples without inputs, of which nothing is known
+        free = order.free(member.dictionary, member.free)
+        return FittedField.of(field, partial(law_errors, free=free) if own.refined else None)
 
     @property
     def _row(self) -> Row:
@@ -641,11 +620,11 @@ def _without_traces(observations: Observations, member: FunctionCandidate) -> Ca
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
 
 
-def _degree(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> int | None:
+def _degree(complete: Trajectories) -> int | None:
     """Of the operator's terms, where it can answer, however few the samples; None for what these allow."""
     model = _operator()
-    few = sum(len(t) for t, _ in samples) < MIN_OBSERVATIONS
-    return None if few or samples[0][1].shape[1] > model.max_dim else model.degree
+    few = int(complete.n_obs[complete.n_obs >= 2].sum()) < MIN_OBSERVATIONS
+    return None if few or complete.input_names or complete.dim > model.max_dim else model.degree
 
 
 def _opinion(search: Search, sigma: Known | None) -> Opinion | None:

@@ -53,6 +53,11 @@ class CanonicalOrder:
             trajectories = trajectories.select_states([trajectories.state_names[i] for i in states])
         return cls(trajectories, np.array(states), np.array(numbers))
 
+    @classmethod
+    def as_given(cls, trajectories: Trajectories) -> Self:
+        """Complete trajectories in their own order."""
+        return cls(trajectories, np.arange(trajectories.dim), np.arange(len(trajectories)))
+
     @overload
     def field(self, found: DictionaryField, context: Trajectories) -> DictionaryField: ...
 

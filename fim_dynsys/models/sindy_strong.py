@@ -11,20 +11,20 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.inference import Inference
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.constraints_applied import honoured, with_errors
+from fim_dynsys.models.constraints_applied import honoured
 from fim_dynsys.models.inputs import assumed, complete_errors
-from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly
+from fim_dynsys.models.question import Question
 from fim_dynsys.models.second_order import knowledge_with_positions
 from fim_dynsys.regression.criteria import Known, Noise
-from fim_dynsys.regression.observed import complete_inputs, observe
+from fim_dynsys.regression.observed import complete_inputs, complete_samples, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.windows import in_windows
 from fim_dynsys.search.candidates import refit
 from fim_dynsys.search.comparison import refine_through
 from fim_dynsys.search.horizon import follows, gather_windowed, resolves_motion
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.pool import Pool, over_windows
+from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 from fim_dynsys.search.stages import Effort, Row, regressions, windows
@@ -110,42 +110,33 @@ class StrongSINDy(VectorFieldModel):
         sigma: Sequence[np.ndarray] | Noise | None = None,
     ) -> DictionaryField | DrivenField:
         """The field of complete samples, and of the context as given."""
-        knowledge = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
-        order = CanonicalOrder.of(complete)
-        inputs = complete_inputs(order.trajectories, self._caller)
-        search = Search.polynomial(self._samples(order.trajectories), self.degree, inputs=inputs)
-        names = order.trajectories.state_names
-        search = search.knowing(knowledge, names, trajectories.input_names).observing(positions, names)
-        search = search.measured(order.errors(sigma, trajectories))
+        self._check(complete)
+        question = Question.of(
+            self._caller,
+            complete,
+            trajectories,
+            knowledge=self.knowledge,
+            positions=positions,
+            sigma=sigma,
+            degree=self.degree,
+            angles=False,
+            least=self.min_observations,
+        )
+        search = question.search
         effort = Effort(structures=self.refined, windowed=_IN_WINDOWS * self.refined)
         found = Row(_STAGES, effort).search(Pool(search))
         lost = not (self.refined or follows(search.observations, found.candidates[0]))
         if lost and resolves_motion(search.observations):
             found = Pool(search, gather_windowed(search, 0, TIME_AWARE))
-        search, ranked, best = found.search, found.candidates, found.preferred
+        best = found.preferred
         report = {
-            "chosen": best.origin.text(order.coordinates),
+            "chosen": best.origin.text(question.order.coordinates),
             "score": best.score,
-            "candidates": len(ranked),
-            "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
+            "candidates": len(found.candidates),
+            "diverged": int(sum(not np.isfinite(c.score) for c in found.candidates)),
         }
-        facts = Inference(
-            noise=assumed(sigma),
-            positions=tuple(positions or ()),
-            smoother=best.smoother,
-            refined=best.refined,
-        )
-        facts = over_windows(search.observations, facts)
-        field = order.field(best.field(search, order.trajectories, report, facts), trajectories)
-        return with_errors(
-            field,
-            best.refined,
-            knowledge=knowledge,
-            degree=self.degree,
-            positions=positions,
-            sigma=sigma,
-            window=facts.window,
-        )
+        facts = Inference(noise=assumed(sigma), smoother=best.smoother, refined=best.refined)
+        return question.answer(best, report, facts, found.search)
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField | DrivenField:
         return self._refit_weighed(field, context, None)
@@ -160,7 +151,8 @@ class StrongSINDy(VectorFieldModel):
         facts, names = field.fit_info.inference, context.state_names
         positions = facts.positions or None
         knowledge = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
-        search = Search(observe(self._samples(context), inputs=inputs), terms.dictionary)
+        samples = complete_samples(context, self._caller, self.min_observations)
+        search = Search(observe(samples, inputs=inputs), terms.dictionary)
         search = search.knowing(knowledge, names, context.input_names).observing(positions, names)
         search = search.measured(complete_errors(sigma, context))
         if facts.window is not None:
@@ -178,7 +170,8 @@ class StrongSINDy(VectorFieldModel):
         found = candidate.field(search, context, field.fit_info.report, facts)
         return honoured(found, knowledge, self.degree)
 
-    def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _check(self, trajectories: Trajectories) -> None:
+        """Whether the parameters allow a search of so many states and inputs."""
         if not isinstance(self.degree, int) or self.degree < 1:
             raise ValueError(f"sindy-strong: expected an integer degree >= 1, got {self.degree!r}.")
         if not isinstance(self.refined, int) or self.refined < 0:
@@ -191,10 +184,3 @@ class StrongSINDy(VectorFieldModel):
                 f"{self.degree} in {dim} states and inputs; lower the degree, or reduce the states first, "
                 "for example with PCAReduction."
             )
-        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._caller).arrays() if len(t) >= 2]
-        if sum(len(t) for t, _ in samples) < self.min_observations:
-            raise ValueError(
-                f"sindy-strong: expected at least {self.min_observations} complete samples in trajectories "
-                "of two or more, got fewer; give more samples or longer trajectories."
-            )
-        return samples

@@ -15,22 +15,19 @@ from fim_dynsys.fields.inference import Inference, Judge
 from fim_dynsys.fields.posterior import LawField
 from fim_dynsys.fields.terms import union
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.constraints_applied import with_errors
 from fim_dynsys.models.equations import EquationsModel
 from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import bounded_members, check_members
-from fim_dynsys.models.ordering import CanonicalOrder
+from fim_dynsys.models.question import Question
 from fim_dynsys.models.second_order import knowledge_with_positions
-from fim_dynsys.regression.criteria import Noise, equal_errors
+from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.observed import (
-    complete_inputs,
     complete_samples,
 )
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score
-from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Origin, Stage
@@ -58,7 +55,7 @@ _STAGES = (*POLYNOMIALS, functions)
 class _Candidates(NamedTuple):
     """What a search found, best first."""
 
-    search: Search
+    question: Question
     items: list[FunctionCandidate]
     scores: list[float]
     n_candidates: int
@@ -129,10 +126,11 @@ class SymbolicModel(VectorFieldModel):
         """
         return self._searched(trajectories, positions, sigma)
 
-    def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
+    @property
+    def _effort(self) -> Effort:
         if not isinstance(self.effort, str) or self.effort not in EFFORTS:
             raise ValueError(f"symbolic: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}.")
-        return complete_samples(trajectories, self._caller, self.min_observations)
+        return EFFORTS[self.effort]
 
     # ------------------------------------------------------------------ search
 
@@ -142,29 +140,34 @@ class SymbolicModel(VectorFieldModel):
         positions: Sequence[str] | None,
         sigma: Sequence[np.ndarray] | Noise | None,
     ) -> DictionaryField | DrivenField:
-        knowledge = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
-        order = CanonicalOrder.of(trajectories.drop_incomplete(self._caller))
-        errors = order.errors(sigma, trajectories)
-        if knowledge is None and equal_errors(errors) and not trajectories.input_names:
-            law = self._law(order, trajectories, errors)
+        effort = self._effort
+        question = Question.of(
+            self._caller,
+            trajectories.drop_incomplete(self._caller),
+            trajectories,
+            knowledge=self.knowledge,
+            positions=positions,
+            sigma=sigma,
+            least=self.min_observations,
+        )
+        order = question.order
+        if question.is_plain:
+            law = self._law(question, effort)
             if law is not None:
                 return law
-        found = self._candidates(order.trajectories, knowledge, positions, errors)
+        found = self._candidates(question, effort)
         notes: dict[str, Any] = {}
         remarks: tuple[str, ...] = ()
-        suggested = rates_by_units(order.trajectories) if knowledge is None else None
+        suggested = rates_by_units(order.trajectories) if question.knowledge is None else None
         if suggested is not None:
-            constrained = self._candidates(
-                order.trajectories, suggested, positions, errors, found.items[:REFITTED]
-            )
+            constrained = self._candidates(question.knowing(suggested), effort, found.items[:REFITTED])
             scores = constrained.scores[0], found.scores[0]
             notes |= by_units(suggested, *scores)
             if is_accepted(suggested, *scores):
-                found, knowledge = constrained, suggested
+                found = constrained
                 remarks = (suggestion_note(suggested),)
                 notes["constraints"] = suggested.plain()
-        best, search = found.items[0], found.search
-        free = order.free(best.dictionary, best.free)
+        best = found.items[0]
         report = {
             "chosen": best.candidate.origin.text(order.coordinates),
             "score": found.scores[0],
@@ -173,33 +176,18 @@ class SymbolicModel(VectorFieldModel):
                 [item.candidate.origin.text(order.coordinates), own]
                 for item, own in zip(found.items[1:4], found.scores[1:4], strict=True)
             ],
-            "free_numbers": free,
+            "free_numbers": order.free(best.dictionary, best.free),
             **notes,
         }
-        facts = Inference(noise=assumed(sigma), positions=tuple(positions or ()), notes=remarks)
-        own = best.field(search.observations, order.trajectories, report, facts)
-        field = order.field(own, trajectories)
-        return with_errors(
-            field,
-            best.candidate.refined,
-            free=free,
-            knowledge=knowledge,
-            degree=search.dictionary.degree,
-            positions=positions,
-            sigma=sigma,
-        )
+        return found.question.answer(best, report, Inference(noise=assumed(sigma), notes=remarks))
 
-    def _law(
-        self, order: CanonicalOrder, trajectories: Trajectories, errors: Sequence[np.ndarray] | Noise | None
-    ) -> LawField | None:
-        """The law of clean samples; None where they are not clean, or follow none closely."""
-        samples = self._samples(order.trajectories)
-        search = Search.polynomial(samples, radians=radians_per_unit(trajectories)).measured(errors)
-        clean = Identification(search, samples, composed=EFFORTS[self.effort].composed)
-        clean.run(EFFORTS[self.effort].laws or 0)
+    def _law(self, question: Question, effort: Effort) -> LawField | None:
+        """The exact model of noise-free samples; None where they have noise, or follow none closely."""
+        clean = Identification(question.search, question.samples, composed=effort.composed)
+        clean.run(effort.laws or 0)
         if not clean.settled:
             return None
-        laws = clean.answers
+        laws, order = clean.answers, question.order
         best = laws[0].item
         report = {
             "chosen": best.candidate.origin.text(order.coordinates),
@@ -208,39 +196,24 @@ class SymbolicModel(VectorFieldModel):
             "misses": laws[0].misses,
             "free_numbers": order.free(best.dictionary, best.free),
         }
-        facts = Inference(Judge.EXACT, noise=assumed(errors))
-        return law_field(laws[0], search.observations, order, trajectories, report, facts)
+        facts = Inference(Judge.EXACT, noise=assumed(question.errors))
+        return law_field(laws[0], question.search.observations, order, question.context, report, facts)
 
     def _candidates(
-        self,
-        trajectories: Trajectories,
-        knowledge: Knowledge | None,
-        positions: Sequence[str] | None,
-        errors: Sequence[np.ndarray] | Noise | None,
-        others: Sequence[FunctionCandidate] = (),
+        self, question: Question, effort: Effort, others: Sequence[FunctionCandidate] = ()
     ) -> _Candidates:
-        """All that is met, and what was found without the knowledge, fitted with it."""
-        samples = self._samples(trajectories)
-        inputs = complete_inputs(trajectories, self._caller)
-        search = Search.polynomial(samples, radians=radians_per_unit(trajectories), inputs=inputs)
-        names = trajectories.state_names
-        search = search.knowing(knowledge, names, trajectories.input_names).observing(positions, names)
-        search = search.measured(errors)
-        observations = search.observations
-        effort = EFFORTS[self.effort]
-        with progress_bar(
-            self.progress, len(_STAGES) + effort.functions.stages, "symbolic", "stages", PATIENCE
-        ) as bar:
-            found = Row(_STAGES, effort).search(Pool(search, whole=True), bar.update)
+        """All candidates, and what was found without the knowledge, fitted with it."""
+        search, row = question.search, Row(_STAGES, effort)
+        stages = len(_STAGES) + effort.functions.stages
+        with progress_bar(self.progress, stages, "symbolic", "stages", PATIENCE) as bar:
+            found = row.search(Pool(search, whole=True), bar.update)
         items = [FunctionCandidate.of(found.candidates[0], search.dictionary)]
-        items += homogeneous(observations, found.functions, trajectories)
+        items += homogeneous(search.observations, found.functions, question.order.trajectories)
         items += fitted_with_constraints(search, others) if others else []
-        scores = [extended_score(observations, item) for item in items]
+        scores = [extended_score(search.observations, item) for item in items]
         order = sorted(range(len(items)), key=scores.__getitem__)
-        best = [items[k] for k in order]
-        return _Candidates(
-            search, best, [scores[k] for k in order], len(found.candidates) + len(found.functions)
-        )
+        met = len(found.candidates) + len(found.functions)
+        return _Candidates(question, [items[k] for k in order], [scores[k] for k in order], met)
 
     # ------------------------------------------------------------------ uncertainty
 
@@ -282,7 +255,8 @@ class SymbolicModel(VectorFieldModel):
         knowledge = knowledge_with_positions(
             Knowledge.of(report.get("constraints", self.knowledge)), positions
         )
-        search = Search.polynomial(self._samples(context)).knowing(knowledge, context.state_names)
+        samples = complete_samples(context, self._caller, self.min_observations)
+        search = Search.polynomial(samples).knowing(knowledge, context.state_names)
         search = search.observing(positions, context.state_names)
         search = search.measured(complete_errors(self._sigma, context))
         observations, known = search.observations, search.restriction

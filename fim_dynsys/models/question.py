@@ -1,0 +1,170 @@
+"""What a search is asked, and how a candidate becomes its answer: the same for every searched model."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.inference import Inference
+from fim_dynsys.models.constraints_applied import with_errors
+from fim_dynsys.models.inputs import assumed
+from fim_dynsys.models.ordering import CanonicalOrder
+from fim_dynsys.models.second_order import knowledge_with_positions
+from fim_dynsys.regression.criteria import Known, equal_errors
+from fim_dynsys.regression.observed import complete_inputs, complete_samples
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.functions.families import radians_per_unit
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.pool import over_windows
+from fim_dynsys.search.problem import Search
+from fim_dynsys.trajectories.container import Trajectories
+
+
+@dataclass(frozen=True)
+class Question:
+    """Observations in an order and units that they determine, terms, and what is known beforehand.
+
+    Attributes
+    ----------
+    search : Search
+        Observations without units, monomials of states and inputs, and their constraints.
+    samples : list of (t (n,), x (n, d))
+        In the units of the data, in the canonical order.
+    order : CanonicalOrder
+        Of states and trajectories.
+    context : Trajectories
+        The observations as given, which the field is to keep.
+    knowledge : Knowledge or None
+        What every candidate satisfies.
+    positions : tuple of str
+        States that were observed where the others are their velocities; empty for all.
+    sigma : Known or None
+        Errors of the observations as given.
+    errors : Known or None
+        The same of the samples.
+    """
+
+    search: Search
+    samples: list[tuple[np.ndarray, np.ndarray]]
+    order: CanonicalOrder
+    context: Trajectories
+    knowledge: Knowledge | None = None
+    positions: tuple[str, ...] = ()
+    sigma: Known | None = None
+    errors: Known | None = None
+
+    @classmethod
+    def of(
+        cls,
+        caller: str,
+        complete: Trajectories,
+        context: Trajectories | None = None,
+        *,
+        knowledge: Knowledge | None = None,
+        positions: Sequence[str] | None = None,
+        sigma: Known | None = None,
+        degree: int | None = None,
+        angles: bool = True,
+        least: int = 5,
+        order: CanonicalOrder | None = None,
+    ) -> Self:
+        """The question that observations ask.
+
+        Parameters
+        ----------
+        caller : str
+            Named in errors.
+        complete : Trajectories
+            Complete samples, of inputs too where there are any.
+        context : Trajectories, optional
+            As given; default the complete samples.
+        knowledge, positions, sigma
+            As a model takes them.
+        degree : int, optional
+            Largest total degree of the monomials; default what so many samples allow.
+        angles : bool
+            Whether states without a unit count as angles in radians.
+        least : int
+            Number of samples below which nothing is asked.
+        order : CanonicalOrder, optional
+            Of the complete samples; default the canonical one.
+
+        Raises
+        ------
+        ValueError
+            For fewer samples, and for knowledge that does not fit the terms.
+        """
+        order = CanonicalOrder.of(complete) if order is None else order
+        context = complete if context is None else context
+        seen, names = order.trajectories, order.trajectories.state_names
+        samples = complete_samples(seen, caller, least)
+        inputs = complete_inputs(seen, caller)
+        known = knowledge_with_positions(Knowledge.of(knowledge), positions)
+        errors = order.errors(sigma, context)
+        search = Search.polynomial(samples, degree, radians_per_unit(seen) if angles else None, inputs)
+        search = search.knowing(known, names, seen.input_names).observing(positions, names).measured(errors)
+        return cls(search, samples, order, context, known, tuple(positions or ()), sigma, errors)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether exact equations may be read off: no inputs, no constraints, errors all alike."""
+        observations = self.search.observations
+        free = not observations.n_inputs and self.search.restriction is None
+        return free and equal_errors(self.errors)
+
+    def knowing(self, knowledge: Knowledge) -> Self:
+        """The same question where something is known; nothing was before."""
+        seen = self.order.trajectories
+        search = self.search.knowing(knowledge, seen.state_names, seen.input_names)
+        return replace(self, search=search, knowledge=knowledge)
+
+    def facts(self, inference: Inference, search: Search) -> Inference:
+        """The facts of an inference with what was asked: known errors, positions alone, windows."""
+        known = replace(inference, positions=self.positions)
+        if self.sigma is not None:
+            known = replace(known, noise=assumed(self.sigma))
+        return over_windows(search.observations, known)
+
+    def answer(
+        self,
+        candidate: Candidate | FunctionCandidate,
+        report: dict[str, Any],
+        inference: Inference,
+        search: Search | None = None,
+    ) -> DictionaryField | DrivenField:
+        """A candidate as a field in the units and order of the data, with its standard errors.
+
+        Parameters
+        ----------
+        candidate : Candidate or FunctionCandidate
+            Over the terms of the search, or of its own.
+        report : dict
+            For ``field.fit_info``.
+        inference : Inference
+            Who chose, and what else is to be noted.
+        search : Search, optional
+            What the candidate was compared over; default the question's.
+        """
+        search = self.search if search is None else search
+        free: Iterable[Sequence[int]] = ()
+        if isinstance(candidate, FunctionCandidate):
+            free = self.order.free(candidate.dictionary, candidate.free)
+            search_of_terms, own = candidate.on(search.observations), candidate.candidate
+        else:
+            search_of_terms, own = search, candidate
+        known = self.facts(inference, search)
+        found = own.field(search_of_terms, self.order.trajectories, report, known)
+        return with_errors(
+            self.order.field(found, self.context),
+            own.refined,
+            free=free,
+            knowledge=self.knowledge,
+            degree=search.dictionary.degree,
+            positions=self.positions or None,
+            sigma=self.sigma,
+            window=known.window,
+        )
