@@ -38,6 +38,9 @@ _PUBLIC = {
     "load_fitted": "registry",
     "register": "registry",
     "simulate": "simulation.solution",
+    "to_c": "fields.exports",
+    "to_julia": "fields.exports",
+    "to_sbml": "estimation.sbml_writing",
     "truncate": "corruption",
     "without_outliers": "regression.outliers",
 }

@@ -31,10 +31,13 @@ from fim_dynsys.distillation import Distillation as Distillation
 from fim_dynsys.distillation import distill as distill
 from fim_dynsys.estimation.petab import equations_from_petab as equations_from_petab
 from fim_dynsys.estimation.sbml import from_sbml as from_sbml
+from fim_dynsys.estimation.sbml_writing import to_sbml as to_sbml
 from fim_dynsys.fields.affine import AffineField as AffineField
 from fim_dynsys.fields.base import VectorField as VectorField
 from fim_dynsys.fields.callable import CallableField as CallableField
 from fim_dynsys.fields.ensemble import EnsembleField as EnsembleField
+from fim_dynsys.fields.exports import to_c as to_c
+from fim_dynsys.fields.exports import to_julia as to_julia
 from fim_dynsys.fields.family import FieldFamily as FieldFamily
 from fim_dynsys.fields.plane import FieldPlane as FieldPlane
 from fim_dynsys.fields.symbolic import SymbolicField as SymbolicField
@@ -90,6 +93,9 @@ __all__ = [
     "load_fitted",
     "register",
     "simulate",
+    "to_c",
+    "to_julia",
+    "to_sbml",
     "truncate",
     "without_outliers",
 ]

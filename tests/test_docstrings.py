@@ -19,12 +19,13 @@ PUBLIC = {
     if inspect.isfunction(getattr(module, name))
 }
 # Drawings of a model with known equations, in tests/models/test_profiles.py, and readers of files that need
-# an optional package, in tests/models/test_petab.py.
+# an optional package, in tests/models/test_petab.py and tests/fields/test_exports.py.
 ELSEWHERE = {
     "plot.profiles",
     "plot.waterfall",
     "fim_dynsys.from_sbml",
     "fim_dynsys.equations_from_petab",
+    "fim_dynsys.to_sbml",
 }
 HOMES = sorted({function.__module__ for name, function in PUBLIC.items() if name not in ELSEWHERE})
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
