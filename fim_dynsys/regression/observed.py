@@ -30,6 +30,12 @@ That is about one and a half turns of an oscillator: neither smoothing nor integ
 the steps of one integration by 64 times the number of samples.
 """
 
+STEP_ERROR = 3e-4
+"""Standard deviations of a state by which a Runge-Kutta step may err before shorter ones are taken.
+
+Of the true fields of textbook systems this leaves paths within .3 %; few steps of `STEP_LIMIT` err by more.
+"""
+
 LEAST_COUNT = 0.5
 """Least count that is expected: below, a count of 0 and one of 1 were too different."""
 
@@ -262,6 +268,11 @@ class Observations:
         return padded_curves(self.curves) if self.n_inputs else None
 
     @cached_property
+    def allowed(self) -> np.ndarray:
+        """Error (d,) that one step of an integration may have, see `STEP_ERROR`."""
+        return STEP_ERROR * np.sqrt(np.maximum(self.signal_variance, 1e-300))
+
+    @cached_property
     def limits(self) -> list[np.ndarray]:
         """Longest Runge-Kutta step (n - 1,) in each interval of each piece, see `transient_limits`."""
         spread = np.sqrt(np.maximum(self.signal_variance, 1e-300))
@@ -404,6 +415,12 @@ def _missed(states: np.ndarray, z: np.ndarray, law: NoiseLaw, spread: np.ndarray
     """Which samples (n, d) are missed by far more than their noise, which may grow with the state."""
     noise = law.level * np.sqrt(np.maximum(law.relative_variance(states), 1.0))
     return np.abs(states - z) > np.maximum(_MISSED * noise, _LEAST_MISSED * spread)
+
+
+def _jumps(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Samples (n, d) of little noise that bound a fast transient, which smoothing draws out."""
+    fast = transient_limits(t, z, level) < STEP_LIMIT
+    return (np.append(fast, False) | np.append(False, fast))[:, None] & (level < _LEAST_MISSED)
 
 
 def _interpolated(t: np.ndarray, z: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -567,9 +584,15 @@ def _pieces(
         if all(len(bounds) == 2 for bounds in cuts):
             scaled = [(t / time_unit, z) for t, z in samples]
             spread = np.std(np.concatenate([z for _, z in samples]), axis=0)
+            spread = np.where(spread > 0, spread, 1.0)
             smooth = [
-                (np.where(_missed(states, z, law, spread), z, states), time_unit * v)
-                for (states, v), (_, z) in zip(smooth, samples, strict=True)
+                (
+                    np.where(
+                        _missed(states, z, law, spread) | _jumps(t, z / spread, law.level / spread), z, states
+                    ),
+                    time_unit * v,
+                )
+                for (states, v), (t, z) in zip(smooth, scaled, strict=True)
             ]
             return scaled, smooth, origin, time_unit
         pieces = [(k, a, b) for k, bounds in enumerate(cuts) for a, b in pairwise(bounds) if b - a >= 2]

@@ -12,6 +12,8 @@ from fim_dynsys.regression.roots import inverse_root
 from fim_dynsys.regression.shooting import DAMPING, PACE_LIMIT, Data, Linearisation, Shooting, tangent_maps
 from fim_dynsys.trajectories.container import Trajectories
 
+_EVERY, _LONG = 1_000_000, 25  # free starts, as many as there may be, and iterations where steps are refined
+_AGAIN = 2  # times that a stage which has converged goes on in shorter steps
 _DECREASE = 1e-5  # relative decrease of the merit below which a stage has converged
 
 
@@ -75,6 +77,7 @@ def fit_trajectory(
     max_iterations: int = 12,
     check: bool = True,
     interval_maps: Callable | None = None,
+    finer: Callable | None = None,
 ) -> TrajectoryFit:
     """Fit the parameters and initial states of a field to observed trajectories.
 
@@ -125,6 +128,11 @@ def fit_trajectory(
         counts (N,))`` the ends (N, d) and their derivatives (N, d, d + q) by start and parameters, after
         ``counts`` classical Runge-Kutta steps of length ``steps`` from each node but the last. With it, and
         with `paths`, `max_step` and ``check=False``, the first three arguments may be None.
+    finer : callable, optional
+        From ``(p, nodes, lengths (N,), counts (N,))`` the counts (N,) by which no interval errs by more than
+        it may. It is asked as each stage begins, and where one has converged, which then goes on in shorter
+        steps. Where it asks for more at first, a stage with a free start every other sample, and more
+        iterations, come before the others. Default: `max_step` is all.
 
     Returns
     -------
@@ -166,7 +174,7 @@ def fit_trajectory(
     with np.errstate(all="ignore"):
         if max_step is None:
             max_step = _default_step(rhs, p0, data)
-        problem = Shooting(rhs, interval_maps, data, (prior, p0), (pull, x0), max_step)
+        problem = Shooting(rhs, interval_maps, data, (prior, p0), (pull, x0), max_step, finer)
         return _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check)
 
 
@@ -243,12 +251,13 @@ def path_response(
     expected_starts: np.ndarray,
     start_precision: ArrayLike,
     max_step: float | np.ndarray,
+    finer: Callable | None = None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """How the misfit of given paths depends on all parameters, to second order; the starts are free.
 
     Parameters
     ----------
-    interval_maps, trajectories, weights, max_step
+    interval_maps, trajectories, weights, max_step, finer
         As for `fit_trajectory`.
     parameters : array (q,)
         With which the paths were integrated.
@@ -273,7 +282,8 @@ def path_response(
     prior = np.zeros((len(p), len(p))), p
     pull = np.broadcast_to(np.asarray(start_precision, dtype=np.float64), expected_starts.shape)
     with np.errstate(all="ignore"):
-        problem = Shooting(None, interval_maps, data, prior, (pull, expected_starts), max_step)
+        problem = Shooting(None, interval_maps, data, prior, (pull, expected_starts), max_step, finer)
+        problem.adapt(p, nodes)
         linear = problem.linearise(p, nodes, data.segments(1))
         if not np.isfinite(linear.merit):
             return problem.prior, problem.rest, np.inf
@@ -298,6 +308,8 @@ def _staged(
         paths = first if data.stays_near(first) else data.filled()
     nodes = np.array(paths if isinstance(paths, np.ndarray) else np.concatenate(paths), dtype=np.float64)
     p, status, iterations, information, merit = p0, FitStatus.STALLED, 0, problem.prior, np.inf
+    if problem.adapt(p0, nodes):
+        segments, max_iterations = (_EVERY, *segments), max(max_iterations, _LONG)
     for count in segments:
         p, nodes, linear, status, used = _stage(problem, p, nodes, count, max_iterations, deadline)
         information, merit = problem.information(linear), linear.merit
@@ -333,7 +345,9 @@ def _stage(
 ) -> tuple[np.ndarray, np.ndarray, Linearisation, FitStatus, int]:
     """Levenberg-Marquardt steps with ``count`` free starts per trajectory."""
     segments = problem.data.segments(count)
+    problem.adapt(p, nodes)
     linear = problem.linearise(p, nodes, segments)
+    again = _AGAIN
     if not np.isfinite(linear.merit):
         return p, nodes, linear, FitStatus.DIVERGED, 0
     damping, status, used = DAMPING[0], FitStatus.MAX_ITERATIONS, 0
@@ -349,6 +363,10 @@ def _stage(
             p, nodes, linear = p_new, nodes_new, trial
             damping = max(damping * 0.1, 1e-12)
             if converged:
+                if again and problem.adapt(p, nodes):
+                    again -= 1
+                    linear = problem.linearise(p, nodes, segments)
+                    continue
                 status = FitStatus.CONVERGED
                 break
             continue

@@ -33,8 +33,9 @@ def rollout(
     limit: float | np.ndarray,
     bound: float = 1e6,
     inputs: np.ndarray | None = None,
+    allowed: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Trajectories of many dictionary fields by the classical Runge-Kutta method with fixed steps.
+    """Trajectories of many dictionary fields by the classical Runge-Kutta method.
 
     Parameters
     ----------
@@ -53,12 +54,16 @@ def rollout(
     inputs : array (T, n - 1, 4, m), optional
         Inputs, on which the terms depend as on coordinates behind the states: cubics of the fraction of each
         interval, see `fim_dynsys.regression.inputs`.
+    allowed : array (d,), optional
+        Largest error of a step: a field that errs by more takes shorter ones, up to 64 times as many in an
+        interval and 48 times as many in all; default none is looked at.
 
     Returns
     -------
     array (K, T, n, d)
         nan from where a field was given up, and on its later trajectories.
     """
+    dim = np.shape(coefficients)[2]
     return integrate(
         dictionary.packed,
         np.array(coefficients, dtype=np.float64, order="C"),  # writable: a second type is compiled anew
@@ -67,6 +72,7 @@ def rollout(
         substeps(t, limit),
         float(bound),
         np.zeros((*np.shape(t)[:1], 0, 4, 0)) if inputs is None else np.ascontiguousarray(inputs, np.float64),
+        np.full(dim, np.inf) if allowed is None else np.array(allowed, dtype=np.float64),
     )
 
 

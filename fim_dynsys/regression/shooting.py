@@ -168,8 +168,9 @@ class Shooting:
         parameter_prior: tuple[np.ndarray, np.ndarray],
         start_prior: tuple[np.ndarray, np.ndarray],
         max_step: float | np.ndarray,
+        finer: Callable | None = None,
     ) -> None:
-        self.rhs, self.data = rhs, data
+        self.rhs, self.data, self.finer = rhs, data, finer
         self.interval_maps = interval_maps
         self.prior, self.prior_mean = parameter_prior
         self.has_prior = bool(self.prior.any())
@@ -179,8 +180,29 @@ class Shooting:
         self.breaks = data.first[1:-1] - 1  # intervals between trajectories
         times = np.diff(data.times)
         times[self.breaks] = 0.0
-        self.counts = np.maximum(np.ceil(times / max_step - 1e-9), 1).astype(np.int64)
+        self.lengths = times
+        self.least = np.maximum(np.ceil(times / max_step - 1e-9), 1).astype(np.int64)
+        self.counts = self.least
         self.steps = times / self.counts
+
+    def adapt(self, p: np.ndarray, nodes: np.ndarray) -> bool:
+        """Take as many steps as the field needs from the nodes on, and whether these are more than before.
+
+        The merit jumps where counts change, so that they are the same within the iterations of a stage.
+        """
+        if self.finer is None or not (np.isfinite(p).all() and np.isfinite(nodes).all()):
+            return False
+        needed = self.finer(p, nodes, self.lengths, self.least)
+        counts = np.maximum(self.counts, needed)
+        if (counts == self.counts).all():
+            return False
+        self.counts, self.steps = counts, self.lengths / counts
+        return True
+
+    @property
+    def refined(self) -> bool:
+        """Whether steps are shorter than the pace of the data asks for."""
+        return bool((self.counts > self.least).any())
 
     def prior_cost(self, p: np.ndarray, starts: np.ndarray) -> float:
         """What the priors of parameters and initial states add to the misfit."""

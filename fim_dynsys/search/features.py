@@ -86,7 +86,7 @@ def _starts(search: Search, candidates: list[Candidate]) -> np.ndarray:
     starts = start + away[:, None]
     count = len(candidates)
     each = np.repeat(np.stack([c.coefficients for c in candidates]), len(starts), axis=0)
-    paths = search.paths(each, np.tile(starts, (count, 1, 1)), 2.0)
+    paths = search.rough_paths(each, np.tile(starts, (count, 1, 1)))
     allowed = np.maximum(observations.law.level**2 + 2.0 * observations.start_variance, 1e-300)
     residual_variance = np.mean(observations.residual_variance(paths) / allowed, axis=1).reshape(count, -1)
     residual_variance = np.log(

@@ -215,7 +215,8 @@ def _judged(search: Search, candidates: list[Candidate], windows: tuple[np.ndarr
     each = np.broadcast_to(starts, (len(fields), *starts.shape))
     scored = []
     driven = inputs if search.observations.n_inputs else None
-    paths = rollout(search.dictionary, fields, each, times, limits, inputs=driven)
+    allowed = search.observations.allowed
+    paths = rollout(search.dictionary, fields, each, times, limits, inputs=driven, allowed=allowed)
     for candidate, path in zip(candidates, paths, strict=True):
         squares = np.where(weights > 0, weights * (path - samples) ** 2, 0.0)
         scored.append(score(search.observations, candidate, squares.sum(axis=(0, 1)) / search.observations.n))

@@ -44,6 +44,7 @@ _PER_STRUCTURE = 2  # candidates of one structure that are members
 _MOST = 30.0  # features are cut here
 _STARTS = 64  # observed states, evenly chosen, from which paths are followed
 _SPANS = 6.0  # of the longest record
+_PARTS = 65  # times in these: what is taken again in shorter steps begins at the last of them
 _ESCAPE = 1e3  # in root mean squares of the data
 
 
@@ -254,9 +255,9 @@ class Portfolio:
         seen = self.search.observations
         states = np.concatenate(seen.path)
         starts = states[np.linspace(0, len(states) - 1, min(_STARTS, len(states))).astype(int)]
-        t = np.tile([0.0, _SPANS * seen.span], (len(starts), 1))
+        t = np.tile(np.linspace(0.0, _SPANS * seen.span, _PARTS), (len(starts), 1))
         x0 = np.tile(starts, (len(self.members), 1, 1))
-        paths = rollout(self.terms, self.coefficients, x0, t, STEP_LIMIT, _ESCAPE)
+        paths = rollout(self.terms, self.coefficients, x0, t, STEP_LIMIT, _ESCAPE, allowed=seen.allowed)
         return np.isfinite(paths).all(axis=(1, 2, 3))
 
     def preferred(self, log_weights: np.ndarray) -> np.ndarray:

@@ -102,13 +102,26 @@ class Search:
         hidden = np.array([name not in seen for name in state_names])
         return replace(self, observations=self.observations.unseen(hidden))
 
-    def paths(self, coefficients: np.ndarray, starts: np.ndarray, coarse: float = 1.0) -> np.ndarray:
+    def paths(self, coefficients: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Paths (K, P, n, d) of fields (K, m, d) from starts (K, P, d) at the observation times.
 
-        As `rollout`: nan from where a field leaves every bound. ``coarse`` lengthens the steps.
+        As `rollout`, in shorter steps where these err: nan from where a field leaves every bound.
         """
         seen = self.observations
-        limits = coarse * seen.padded_limits
+        return rollout(
+            self.dictionary,
+            coefficients,
+            starts,
+            seen.t,
+            seen.padded_limits,
+            inputs=seen.padded_curves,
+            allowed=seen.allowed,
+        )
+
+    def rough_paths(self, coefficients: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """As `paths`, in twice as long steps of unknown error: what selectors are trained with."""
+        seen = self.observations
+        limits = 2.0 * seen.padded_limits
         return rollout(self.dictionary, coefficients, starts, seen.t, limits, inputs=seen.padded_curves)
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.kernels.integration import finer_counts
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
-from fim_dynsys.regression.observed import Observations
+from fim_dynsys.regression.observed import STEPS_PER_GAP, Observations
 from fim_dynsys.regression.refinement import TrajectoryFit, fit_trajectory, path_response
 from fim_dynsys.regression.sparse import backward_elimination, solve_supports
 from fim_dynsys.search.candidates import Candidate, judge, score
@@ -24,6 +25,8 @@ MAX_TERMS = 30
 """Structures with more coefficients are not fitted in up to three states, see `most_terms`."""
 
 _FEW_STATES, _TERMS_PER_STATE = 3, 25  # regressions of more states have many terms before they are pruned
+
+_MOST_STEPS = 24  # times the steps that the pace of the data asks for: what a fit may take
 
 _CANCELLED = 1e-10  # of an information's diagonal: above what eliminating the starts leaves to rounding
 
@@ -43,6 +46,28 @@ def compiled_maps(dictionary: Dictionary, support: np.ndarray, inputs: np.ndarra
         return interval_maps(dictionary.packed, row, column, p, no_inner, nodes, steps, counts, curves)
 
     return maps
+
+
+def compiled_counts(
+    packed: tuple[np.ndarray, ...], support: np.ndarray, observations: Observations
+) -> Callable:
+    """The ``finer`` of `fit_trajectory` for coefficients of a support, row by row."""
+    row, column = map(np.ascontiguousarray, np.nonzero(support))
+
+    def finer(p: np.ndarray, nodes: np.ndarray, lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        curves, allowed = observations.interval_curves, observations.allowed
+        found = finer_counts(packed, row, column, p, nodes, lengths, counts, curves, allowed, STEPS_PER_GAP)
+        return affordable(found, counts)
+
+    return finer
+
+
+def affordable(counts: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """Counts (N,) of steps, halved until all are at most `_MOST_STEPS` times the least."""
+    most = _MOST_STEPS * least.sum()
+    while counts.sum() > most:
+        counts = np.maximum(counts // 2, least)
+    return counts
 
 
 def refine(
@@ -85,6 +110,7 @@ def refine(
         paths,
         segments,
         max_iterations=max_iterations,
+        finer=compiled_counts(search.dictionary.packed, support, search.observations),
     )
     coefficients = np.zeros_like(candidate.coefficients)
     coefficients[support] = fit.parameters
@@ -113,6 +139,7 @@ def _refine_restricted(
             paths,
             segments,
             max_iterations=max_iterations,
+            finer=restricted_counts(search, restriction, at, active),
         )
         numbers[active] = fit.parameters
         fitted = restriction.coefficients(numbers)
@@ -156,6 +183,19 @@ def restricted_maps(
     return maps
 
 
+def restricted_counts(
+    search: Search, restriction: Restriction, coefficients: np.ndarray, active: np.ndarray
+) -> Callable:
+    """As `compiled_counts`, with the parameters of `restricted_maps`."""
+    support, own, derivative = affine(restriction, coefficients, active)
+    every = compiled_counts(search.dictionary.packed, support, search.observations)
+
+    def finer(p: np.ndarray, nodes: np.ndarray, lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        return every(own + derivative @ p, nodes, lengths, counts)
+
+    return finer
+
+
 def affine(
     restriction: Restriction, coefficients: np.ndarray, active: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -183,6 +223,7 @@ def fit_samples(
     segments: Sequence[int] = (5, 1),
     prior_precision: np.ndarray | None = None,
     max_iterations: int = ITERATIONS,
+    finer: Callable | None = None,
 ) -> tuple[TrajectoryFit, dict]:
     """Trajectory fit of a candidate's parameters and starts, and what it says of the candidate.
 
@@ -192,8 +233,8 @@ def fit_samples(
         See `refine`.
     parameters : array (q,)
         Where to start.
-    maps : callable
-        The `interval_maps` of `fit_trajectory`.
+    maps, finer : callables
+        The ``interval_maps`` and ``finer`` of `fit_trajectory`.
     prior_precision : array (q,) or (q, q), optional
         Of the parameters about where they start.
 
@@ -220,6 +261,7 @@ def fit_samples(
         max_iterations=max_iterations,
         check=False,
         interval_maps=maps,
+        finer=finer,
     )
     padded = np.zeros_like(observations.z)
     for k, nodes in enumerate(fit.paths):
@@ -259,11 +301,15 @@ def response(
     starts : array (P, d)
         What the priors of the initial states are about.
     """
-    restriction = candidate.restriction
+    restriction, support = candidate.restriction, candidate.support
+    every, own = (
+        compiled_counts(search.dictionary.packed, support, search.observations),
+        candidate.coefficients[support],
+    )
     if restriction is None:
         parameters = candidate.coefficients.ravel()
-        every = np.ones(candidate.coefficients.shape, dtype=bool)
-        maps = compiled_maps(search.dictionary, every, search.observations.interval_curves)
+        full = np.ones(candidate.coefficients.shape, dtype=bool)
+        maps = compiled_maps(search.dictionary, full, search.observations.interval_curves)
     else:
         parameters = restriction.numbers(candidate.coefficients)
         free = np.ones(len(parameters), dtype=bool)
@@ -283,6 +329,7 @@ def response(
         starts,
         search.observations.start_precision,
         search.observations.interval_limits,
+        lambda _, *intervals: every(own, *intervals),
     )
 
 

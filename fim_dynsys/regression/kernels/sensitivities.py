@@ -236,20 +236,26 @@ def interval_maps(
     forcing, whole = np.empty((4, d, inner, LANES)), np.empty((d, d, LANES))
     scaled, carried = np.empty((d, d, LANES)), np.empty((2, d, d + size + inner, LANES))
     h, sixth = np.empty(LANES), np.empty(LANES)
+    curves = np.empty((LANES, 4, inputs.shape[2]))
+    order = np.arange(n)
+    if n and counts.min() < counts.max():
+        order = np.argsort(counts)  # those of a block take as many steps as the one that needs most
     for first in range(0, n, LANES):
         lanes, most = min(LANES, n - first), 1
         for r in range(lanes):
-            interval = first + r
+            interval = order[first + r]
             most = max(most, counts[interval])
             for i in range(d):
                 x[i, r] = nodes[interval, i]
+            if driven:
+                curves[r] = inputs[interval]
         for i in range(d):
             for c in range(d + size + inner):
                 for r in range(lanes):
                     carried[0, i, c, r] = 1.0 if i == c else 0.0
         for step in range(most):
             for r in range(lanes):
-                interval = first + r
+                interval = order[first + r]
                 h[r] = steps[interval] if step < counts[interval] else 0.0
                 if driven:
                     width[r] = 1.0 / counts[interval]
@@ -261,7 +267,7 @@ def interval_maps(
             for stage in range(4):
                 own, jacobian = values[stage], jacobians[stage]
                 if driven:
-                    fill_inputs(stage, lanes, inputs[first : first + lanes], begun, width, z)
+                    fill_inputs(stage, lanes, curves, begun, width, z)
                 term_tangents(z, lanes, terms, used, rows, table, own, gradient)
                 if inner:
                     _forcing(z, lanes, terms, row, column, parameters, free, table, forcing[stage])
@@ -274,8 +280,9 @@ def interval_maps(
             before, after = carried[step % 2], carried[(step + 1) % 2]
             _carry(lanes, whole, before, by_slope, values, forcing, row, column, after)
         for r in range(lanes):
+            interval = order[first + r]
             for i in range(d):
-                ends[first + r, i] = x[i, r]
+                ends[interval, i] = x[i, r]
                 for c in range(d + size + inner):
-                    tangents[first + r, i, c] = carried[most % 2, i, c, r]
+                    tangents[interval, i, c] = carried[most % 2, i, c, r]
     return ends, tangents

@@ -17,7 +17,7 @@ from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.refinement import TrajectoryFit, parameter_roots
 from fim_dynsys.search.candidates import Candidate, score
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.pruning import affine, combined, fit_samples
+from fim_dynsys.search.pruning import affine, combined, compiled_counts, fit_samples
 from fim_dynsys.trajectories.container import Trajectories
 
 _FIRST: dict[int, Kind] = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
@@ -190,6 +190,25 @@ class FunctionCandidate:
         ends, slopes = interval_maps(packed, row, column, values, self.free, nodes, steps, counts, inputs)
         return ends, combined(slopes, nodes.shape[1], derivative)
 
+    def finer(
+        self,
+        parameters: np.ndarray,
+        nodes: np.ndarray,
+        lengths: np.ndarray,
+        counts: np.ndarray,
+        observations: Observations,
+    ) -> np.ndarray:
+        """The ``finer`` of `fit_trajectory`."""
+        packed = self.packed(parameters)
+        restriction, coefficients = self.candidate.restriction, self.candidate.coefficients
+        if restriction is None:
+            support = self.candidate.support
+            values = parameters[: int(support.sum())]
+        else:
+            support, own, derivative = affine(restriction, coefficients, restriction.active(coefficients))
+            values = own + derivative @ parameters[: derivative.shape[1]]
+        return compiled_counts(packed, support, observations)(values, nodes, lengths, counts)
+
     def fitted(
         self, observations: Observations, paths: Sequence[np.ndarray], segments: Sequence[int] = (5, 1)
     ) -> tuple["FunctionCandidate", TrajectoryFit]:
@@ -213,7 +232,10 @@ class FunctionCandidate:
         own, restriction = self._within_bounds(), self.candidate.restriction
         while True:
             maps = partial(own.maps, inputs=observations.interval_curves)
-            fit, known = fit_samples(observations, own.candidate, own.parameters, maps, paths, segments)
+            finer = partial(own.finer, observations=observations)
+            fit, known = fit_samples(
+                observations, own.candidate, own.parameters, maps, paths, segments, finer=finer
+            )
             new = own.with_parameters(fit.parameters, **known)
             found = new.candidate.coefficients
             if restriction is None or restriction.within(found) or not np.isfinite(found).all():

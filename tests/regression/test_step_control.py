@@ -1,0 +1,113 @@
+"""Steps of rollouts and trajectory fits by the errors that they make."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.kernels.integration import finer_counts
+from fim_dynsys.regression.kernels.sensitivities import interval_maps
+from fim_dynsys.regression.observed import STEP_LIMIT, observe
+from fim_dynsys.regression.rollout import rollout, substeps
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.origins import Origin, Stage
+from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import affordable, refine
+
+TERMS = Dictionary.polynomial(2, 3)
+ALLOWED = np.full(2, 1e-4)
+
+
+def van_der_pol(mu):
+    found = {(0, 1): (1.0, mu), (2, 1): (0.0, -mu), (1, 0): (0.0, -1.0)}
+    return np.array([found.get(tuple(powers), (0.0, 0.0)) for powers in TERMS.exponents.tolist()])
+
+
+def orbit(mu, t):
+    return solve_ivp(
+        lambda _, z: [z[1], mu * (1.0 - z[0] ** 2) * z[1] - z[0]],
+        (0.0, t[-1]),
+        [2.0, 0.0],
+        "Radau",
+        t,
+        rtol=1e-11,
+        atol=1e-12,
+    ).y.T
+
+
+def test_stiff_paths_are_accurate_beside_smooth_ones_that_stay_as_they_were():
+    t = np.linspace(0.0, 20.0, 161)
+    fields = np.stack([van_der_pol(mu) for mu in (0.3, 10.0, 0.4, 20.0)])
+    starts = np.tile([2.0, 0.0], (4, 1, 1))
+    fixed = rollout(TERMS, fields, starts, t[None], STEP_LIMIT)[:, 0]
+    found = rollout(TERMS, fields, starts, t[None], STEP_LIMIT, allowed=ALLOWED)[:, 0]
+    assert np.array_equal(fixed[[0, 2]], found[[0, 2]])
+    assert not np.isfinite(fixed[1, -1]).all()
+    for k, mu in ((1, 10.0), (3, 20.0)):
+        true = orbit(mu, t)
+        assert np.sqrt(np.mean(((found[k] - true) / true.std(0)) ** 2)) < 3e-3
+    alone = rollout(TERMS, fields[3:], starts[3:], t[None], STEP_LIMIT, allowed=ALLOWED)[0, 0]
+    assert np.array_equal(alone, found[3])
+
+
+def test_an_input_that_jumps_is_followed_in_shorter_steps():
+    """x' = -80 (x - u) with u held: relaxation within each sample, exactly known."""
+    t, u = np.linspace(0.0, 2.0, 21), np.where(np.arange(20) % 6 < 3, 1.0, 0.0)
+    terms = Dictionary.polynomial(2, 1)
+    field = np.array([[{(1, 0): -80.0, (0, 1): 80.0}.get(tuple(k), 0.0)] for k in terms.exponents.tolist()])
+    curves = np.zeros((1, 20, 4, 1))
+    curves[0, :, 0, 0] = u
+    path = rollout(
+        terms, field[None], np.zeros((1, 1, 1)), t[None], STEP_LIMIT, inputs=curves, allowed=np.full(1, 1e-5)
+    )
+    exact = np.zeros(21)
+    for k in range(20):
+        exact[k + 1] = u[k] + (exact[k] - u[k]) * np.exp(-8.0)
+    assert np.abs(path[0, 0, :, 0] - exact).max() < 1e-4
+
+
+def test_counts_keep_the_error_of_every_interval_and_maps_do_not_depend_on_their_order():
+    t = np.linspace(0.0, 20.0, 161)
+    nodes = orbit(10.0, t)
+    row, column = np.nonzero(van_der_pol(1.0))
+    p = van_der_pol(10.0)[row, column]
+    lengths, least = np.diff(t), substeps(t, STEP_LIMIT)
+    given = TERMS.packed, row, column, p
+    none = np.zeros((160, 4, 0))
+    counts = finer_counts(*given, nodes, lengths, least, none, ALLOWED, 64)
+    assert (counts >= least).all() and 1 < counts.max() <= 64
+    free = np.zeros((0, 3), dtype=np.intp)
+    ends, tangents = interval_maps(*given, free, nodes, lengths / counts, counts, none)
+    assert np.abs(ends - nodes[1:]).max() < 1e-4
+    one = int(np.argmax(counts))
+    alone = interval_maps(
+        *given,
+        free,
+        nodes[one : one + 2],
+        lengths[one : one + 1] / counts[one],
+        counts[one : one + 1],
+        none[:1],
+    )
+    assert np.array_equal(alone[0][0], ends[one]) and np.array_equal(alone[1][0], tangents[one])
+
+
+def test_steps_are_bounded_in_all():
+    least = np.ones(100, dtype=np.int64)
+    assert affordable(np.full(100, 64), least).sum() <= 2400
+    assert affordable(least, least) is least
+
+
+@pytest.mark.parametrize("off", [0.05, 0.2])
+def test_a_stiff_structure_is_fitted_from_wrong_coefficients(off):
+    """Without shorter steps the fit diverges at once and returns its start."""
+    t = np.linspace(0.0, 40.0, 300)
+    observations = observe([(t, orbit(10.0, t))])
+    dictionary, true = TERMS.rescaled(
+        van_der_pol(10.0), 1.0 / observations.scale, 1.0 / observations.time_unit
+    )
+    wrong = true * (1.0 + off * np.random.default_rng(0).uniform(-1.0, 1.0, true.shape))
+    search = Search(observations, dictionary)
+    found, _ = refine(
+        search, Candidate(wrong, observations.start, Origin(Stage.REFIT), "spline"), observations.path
+    )
+    assert found.coefficients[true != 0] == pytest.approx(true[true != 0], rel=1e-3)
