@@ -34,6 +34,7 @@ from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of, with_outliers_of
 from fim_dynsys.models.question import Question
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, equal_errors, precise
+from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, shares
@@ -139,7 +140,7 @@ class Auto(VectorFieldModel):
 
     name = "auto"
     min_observations = 5
-    uses_inputs = uses_order = uses_sigma = True
+    uses_inputs = uses_order = uses_sigma = accepts_missing = weighs_x_dot = True
     portfolio_: Portfolio | None
 
     def __init__(
@@ -206,18 +207,18 @@ class Auto(VectorFieldModel):
         """The preferred field, the portfolio it is of, and the question that this answers."""
         portfolios: list[tuple[Portfolio, Question]] = []
 
-        def search(complete: Trajectories, context: Trajectories) -> VectorField:
-            question = self._question(complete, context, positions, sigma)
+        def search(complete: Trajectories, context: Trajectories, errors: Known | None = None) -> VectorField:
+            question = self._question(complete, context, positions, sigma, errors)
             found = self._searched(question)
             portfolios.append((found, question))
             return self._fields(found, question, 1)[0]
 
-        complete = trajectories.drop_incomplete(self._caller)
+        whole = completed(self._caller, trajectories, sigma)
         field = None
-        if positions is None and sigma is None and not trajectories.input_names:
-            field = inferred_robustly(search, complete, trajectories)
+        if positions is None and whole.errors is None and not trajectories.input_names:
+            field = inferred_robustly(search, whole.trajectories, trajectories)
         if field is None:
-            field = search(complete, trajectories)
+            field = search(whole.trajectories, trajectories, whole.errors)
         seen = samples_of(field, trajectories)
         return next((field, found, question) for found, question in portfolios if question.context is seen)
 
@@ -252,9 +253,10 @@ class Auto(VectorFieldModel):
         ValueError
             As `infer`.
         """
-        complete = trajectories.drop_incomplete(self._caller)
-        order = CanonicalOrder.as_given(complete)
-        return self._searched(self._question(complete, trajectories, positions, sigma, order))
+        whole = completed(self._caller, trajectories, sigma)
+        order = CanonicalOrder.as_given(whole.trajectories)
+        question = self._question(whole.trajectories, trajectories, positions, sigma, whole.errors, order)
+        return self._searched(question)
 
     def _question(
         self,
@@ -262,6 +264,7 @@ class Auto(VectorFieldModel):
         context: Trajectories,
         positions: Sequence[str] | None,
         sigma: Known | None,
+        errors: Known | None,
         order: CanonicalOrder | None = None,
     ) -> Question:
         return Question.of(
@@ -271,6 +274,7 @@ class Auto(VectorFieldModel):
             knowledge=self.knowledge,
             positions=positions,
             sigma=sigma,
+            errors=errors,
             degree=_degree(complete),
             least=self.min_observations,
             order=order,
@@ -467,8 +471,8 @@ class Auto(VectorFieldModel):
     def _found(self) -> tuple[Portfolio, Question]:
         self._fitted_field()
         positions = self.field_.fit_info.inference.positions or None
-        complete = self._seen.drop_incomplete(self._caller)
-        question = self._question(complete, self._seen, positions, self._sigma)
+        whole = completed(None, self._seen, self._sigma)
+        question = self._question(whole.trajectories, self._seen, positions, self._sigma, whole.errors)
         if self.portfolio_ is None:
             self.portfolio_ = self._searched(question)
         return self.portfolio_, question

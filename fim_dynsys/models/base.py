@@ -25,6 +25,7 @@ from fim_dynsys.errors import (
     warn,
 )
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField, omegas_of
@@ -52,7 +53,8 @@ from fim_dynsys.models.inputs import (
 )
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
 from fim_dynsys.models.outliers import samples_of
-from fim_dynsys.models.scarcity import noting_few_samples
+from fim_dynsys.models.rates import informed_by_rates, of_rates_alone
+from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.regression.criteria import Known
 from fim_dynsys.saved import (
@@ -118,7 +120,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         Whether measured inputs `u` are used; its field is then a `DrivenField`.
     uses_x_dot : bool
         Whether `infer(trajectories, x_dot=[...])` makes use of given derivatives, one array
-        (n_i, d) for each trajectory. Others never see them: a warning says that they had no effect.
+        (n_i, d) for each trajectory.
+    weighs_x_dot : bool
+        Whether `fit` weighs given derivatives against the trajectories, after an inference without them, as
+        searches for equations have it. Other models never see them: a warning says that they had no effect.
     uses_sigma : bool
         Whether ``infer(trajectories, sigma=[...])`` makes use of known errors, one array (n_i, d) for each
         trajectory.
@@ -141,6 +146,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     min_observations: int = 4
     uses_inputs: bool = False
     uses_x_dot: bool = False
+    weighs_x_dot: bool = False
     uses_sigma: bool = False
     uses_order: bool = False
     accepts_missing: bool = False
@@ -216,7 +222,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         t : float, array (n,) or list of arrays
             Time step, times, or times of each trajectory. Left out where `x` carries its times.
         x_dot : array or list of arrays, optional
-            Given derivatives, of the shapes of `x`.
+            Measured derivatives, of the shapes of `x`; NaN where there are none. Terms and coefficients are
+            those that the trajectories and the rates support together, each by their errors, which are
+            estimated. At single states, which are no trajectories, the rates decide alone. ``sindy``
+            regresses them in place of its own.
         u : array (n, m) or (n,), list of such arrays, or function, optional
             Inputs at the samples, or ``u(t)`` (m,) which is evaluated there; for models that `uses_inputs`.
         feature_names : list of str, optional
@@ -284,14 +293,11 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if order != 1:
             trajectories = self._second_order(trajectories, order, given)
         self.check_context(trajectories)
-        if slopes is not None and "x_dot" not in given:
-            check_step(self._caller, t, slopes, trajectories)
-            warn(
-                f"{self._caller}.fit: x_dot has no effect; this model infers derivatives itself.",
-                IgnoredInputWarning,
-            )
+        rates = None if "x_dot" in given else slopes
+        if rates is not None:
+            check_step(self._caller, t, rates, trajectories)
         with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
-            field = self._infer_to_keep(trajectories, **given)
+            field = self._inferred_with(trajectories, rates, given)
             if isinstance(field, DrivenField) and not omegas_of(field.input_names):
                 field = field.with_inference(
                     field.fit_info.inference.noting(*held(self._caller, trajectories))
@@ -300,6 +306,38 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             self._adopt(field, trajectories)
         self._warn_of_problems("fit")
         return self
+
+    def _inferred_with(
+        self, trajectories: Trajectories, rates: Sequence[np.ndarray] | None, given: dict[str, Any]
+    ) -> VectorField:
+        """The field of trajectories, and of measured rates (n, d) where they are given.
+
+        Warns
+        -----
+        IgnoredInputWarning
+            Where the rates have no effect.
+        """
+        if rates is not None and self.weighs_x_dot and (trajectories.n_obs == 1).all():
+            return of_rates_alone(trajectories, rates)
+        field = self._infer_to_keep(trajectories, **given)
+        if rates is None:
+            return field
+        informed = None
+        if (
+            self.weighs_x_dot
+            and isinstance(field, DictionaryField)
+            and self.get_params(deep=False).get("knowledge") is None
+        ):
+            compared_first = field.with_fit_info(self._compared(field, trajectories))
+            informed = informed_by_rates(compared_first, trajectories, rates, given.get("sigma"))
+        if informed is None:
+            warn(
+                f"{self._caller}.fit: x_dot has no effect; rates are used by searches for equations of "
+                "states alone, without knowledge, where a fit to both converges.",
+                IgnoredInputWarning,
+            )
+            return field
+        return informed
 
     def _observed(self, observed: Sequence[str], names: Sequence[str] | None) -> tuple[Any, list[str]]:
         """What `infer` is told of states that were observed in part, and names of what was, and of inputs."""
@@ -475,9 +513,15 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             )
         observed = int(seen.sum(axis=0).min() if self.accepts_missing else seen.all(axis=1).sum())
         if observed < self.min_observations:
+            apart = not self.accepts_missing and len(seen) >= self.min_observations
             raise ValueError(
-                f"{self._caller}: expected at least {self.min_observations} observed points, got {observed}; "
-                "give more samples or trajectories."
+                f"{self._caller}: expected at least {self.min_observations} observed points, got {observed}"
+                + (
+                    f" among {len(seen)} of which most lack a state; 'fim-ode', 'auto', 'sindy-strong', "
+                    "'symbolic' and 'equations' take states that were observed at different times."
+                    if apart
+                    else "; give more samples or trajectories."
+                )
             )
         if trajectories.input_names and not self.uses_inputs:
             raise ValueError(
@@ -507,7 +551,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
         """The field's `fit_info` with how well it fits what was observed, but for outliers."""
         kept = samples_of(field, trajectories)
-        return noting_few_samples(field, compared(field, kept, self._sigma), kept, self._sigma is not None)
+        info = compared(field, kept, self._sigma)
+        if self.accepts_missing:
+            info = noting_gaps(info, kept)
+        return noting_few_samples(field, info, kept, self._sigma is not None)
 
     # ------------------------------------------------------------------ members and keeping
 

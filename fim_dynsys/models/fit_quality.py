@@ -11,7 +11,8 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.judging import judged
 from fim_dynsys.models.unrelated import unrelated_samples, unrelated_steps
-from fim_dynsys.regression.criteria import Known, noise_law, precise
+from fim_dynsys.regression.criteria import Known, Noise, noise_law, precise
+from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -51,7 +52,7 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     field : VectorField
         Inferred.
     context : Trajectories
-        The observations; samples with a missing coordinate are left out.
+        The observations, of which single states may be missing.
     sigma : list of arrays (n, d), or Noise, optional
         Known errors of the observations, by which they count; ones that are far worse than most are left out.
 
@@ -60,13 +61,15 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     FitInfo
         As it was where no trajectory has two complete samples, or no state moves.
     """
-    info, pairs = field.fit_info, context.arrays()
-    rows = [np.isfinite(x).all(axis=1) for _, x in pairs]
-    errors = sigma if isinstance(sigma, Sequence) else None
+    info = field.fit_info
+    try:
+        whole = completed(None, context, sigma)
+    except ValueError:  # nowhere all states are known
+        return info
+    pairs, errors = whole.trajectories.arrays(), None if isinstance(whole.errors, Noise) else whole.errors
+    rows: list[np.ndarray] = [np.ones(len(t), dtype=bool) for t, _ in pairs]
     if errors is not None:
-        known = precise([own[complete] for own, complete in zip(errors, rows, strict=True)])
-        for complete, well in zip(rows, known, strict=True):
-            complete[complete] = well.all(axis=1)
+        rows = [np.logical_and.reduce(well, axis=1) for well in precise(errors)]
     kept = [k for k, complete in enumerate(rows) if complete.sum() >= 2]
     if not kept:
         return info
@@ -81,26 +84,29 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     observed = info.inference.positions or context.state_names
     unit = np.where(np.isin(context.state_names, observed), unit, _ESTIMATED * unit)
     samples = [(pairs[k][0][rows[k]] - pairs[k][0][rows[k]][0], pairs[k][1][rows[k]] / unit) for k in kept]
-    every_input = context.input_arrays()
+    every_input = whole.trajectories.input_arrays()
     inputs = [every_input[k][rows[k]] for k in kept]
     level = _noise(info, samples, unit)
     smooth = [_smoothed(t, z, level) for t, z in samples]
     starts = [states[0] for states, _ in smooth]
-    if info.initial_states is not None and np.shape(info.initial_states) == (len(pairs), field.dim):
+    begun = [own[0] for own, _ in context.arrays()]
+    if info.initial_states is not None and np.shape(info.initial_states) == (len(begun), field.dim):
         for i, k in enumerate(kept):
-            starts[i] = np.asarray(info.initial_states[k]) / unit if rows[k][0] else starts[i]
+            begins = len(pairs) == len(begun) and pairs[k][0][0] == begun[k] and rows[k][0]
+            starts[i] = np.asarray(info.initial_states[k]) / unit if begins else starts[i]
     slopes = np.concatenate([v for _, v in smooth])
     pace = 1.0 / max(float(np.sqrt(np.mean(slopes**2))), 1.0 / max(float(t[-1]) for t, _ in samples))
     roots = [np.ones(z.shape) for _, z in samples]
     if errors is not None:
-        roots = [level * unit / errors[k][rows[k]] for k in kept]
+        given = [errors[k][rows[k]] for k in kept]  # nan where they are not known, inf where nothing was seen
+        roots = [np.where(np.isnan(own), 1.0, level * unit / own) for own in given]
     each = zip(samples, starts, inputs, roots, strict=True)
     records = [_Stretch(t, z, start, u, root) for (t, z), start, u, root in each]
     windows = _windows(samples, smooth, inputs, roots, pace)
     stretches = [*records, *windows]
     paths, endings = _paths(field, stretches, unit, len(records))
     found = _judged(records, windows, _apart(stretches, paths, unit), level, endings)
-    if errors is None:
+    if whole.errors is None:
         found["problems"] += _no_flow([x for _, x in samples], found)
     return replace(info, **found)
 
@@ -119,14 +125,14 @@ def _judged(
     whole, ahead = apart[: len(records)], np.concatenate(apart[len(records) :])
     seen, roots = np.concatenate([r.x[1:] for r in records]), np.concatenate([r.root[1:] for r in records])
     still = np.concatenate([(w.x - w.start) * w.root for w in windows])
-    off = [np.sqrt(np.mean(a**2, axis=1)) for a in whole]
+    off = [_root_mean_square(a, r.root, 1) for a, r in zip(whole, records, strict=True)]
     limit = _APART + 2.0 * float(np.sqrt(np.mean(level**2)))
     ends = [float(r.t[-1]) for r in records]
     times = [
         float(r.t[np.argmax(o > limit)]) if (o > limit).any() else end
         for r, o, end in zip(records, off, ends, strict=True)
     ]
-    residual = np.sqrt(np.mean(ahead**2, axis=0))
+    residual = _root_mean_square(ahead, np.concatenate([w.root for w in windows]), 0)
     # the first samples are where paths start, and no prediction
     path_r2 = _explained(np.concatenate([a[1:] for a in whole]), (seen - seen.mean(axis=0)) * roots)
     path_r2 = -np.inf if endings else path_r2
@@ -151,6 +157,12 @@ def _judged(
         "follows_for": float(np.mean(times)),
         "problems": tuple(problems),
     }
+
+
+def _root_mean_square(apart: np.ndarray, root: np.ndarray, axis: int) -> np.ndarray:
+    """Of distances (n, d) along an axis, those to values that were observed."""
+    seen = np.maximum(np.count_nonzero(root > 0.0, axis=axis), 1)
+    return np.sqrt(np.sum(apart**2, axis=axis) / seen)
 
 
 def _no_flow(samples: Sequence[np.ndarray], found: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.models.forecast_levels import WIDEST, Levels
 from fim_dynsys.models.inputs import real_array
-from fim_dynsys.regression.criteria import noise_law
+from fim_dynsys.regression.criteria import Noise, noise_law
+from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.simulation.solution import AUTO, integrate
 from fim_dynsys.trajectories.container import Trajectories
@@ -29,7 +30,8 @@ class _Tail(NamedTuple):
     """The samples at the end of a trajectory that its state is estimated from."""
 
     t: np.ndarray  # (n,) from the first of them
-    x: np.ndarray  # (n, d), complete
+    x: np.ndarray  # (n, d), those that were not observed estimated
+    seen: np.ndarray  # (n, d), which were observed
     last: float  # time of the last one
 
 
@@ -88,7 +90,7 @@ def forecast_bands(
         raise ValueError(f"{caller}: expected bands between 0 and 1, such as (0.5, 0.9), got {bands!r}.")
     if trajectories.dim != field.dim:
         raise ValueError(f"{caller}: expected trajectories of {field.dim} states, got {trajectories.dim}.")
-    tails = [_tail(caller, k, t, x, field) for k, (t, x) in enumerate(trajectories.arrays())]
+    tails = [_tail(caller, k, trajectories[[k]], field) for k in range(len(trajectories))]
     unit, noise = field.scales.length, _noise(field, trajectories)
     rng = np.random.default_rng(seed)
     shape = (len(tails), len(ensemble), _DRAWS, len(ahead), field.dim)
@@ -152,14 +154,19 @@ def _ahead(caller: str, horizon: ArrayLike) -> np.ndarray:
     return np.linspace(0.0, float(times[0]), _TIMES + 1)[1:] if np.ndim(horizon) == 0 else times
 
 
-def _tail(caller: str, k: int, t: np.ndarray, x: np.ndarray, field: VectorField) -> _Tail:
-    seen = np.isfinite(x).all(axis=1)
-    t, x = t[seen], x[seen]
-    if not len(t):
-        raise ValueError(f"{caller}: expected a complete observation in each trajectory, got none in {k}.")
+def _tail(caller: str, k: int, trajectory: Trajectories, field: VectorField) -> _Tail:
+    try:
+        whole = completed(None, trajectory)
+    except ValueError as error:
+        raise ValueError(
+            f"{caller}: expected a complete observation in each trajectory, got none in {k}."
+        ) from error
+    ((t, x),) = whole.trajectories.arrays()
+    errors = None if isinstance(whole.errors, Noise) else whole.errors
+    seen = np.ones(x.shape, dtype=bool) if errors is None else ~np.isinf(errors[0])
     within = int((t >= t[-1] - field.scales.time).sum())
     n = min(max(within, 2 * field.dim + 2), _LONGEST, len(t))
-    return _Tail(t[-n:] - t[-n], x[-n:], float(t[-1]))
+    return _Tail(t[-n:] - t[-n], x[-n:], seen[-n:], float(t[-1]))
 
 
 def _noise(field: VectorField, trajectories: Trajectories) -> np.ndarray:
@@ -188,18 +195,18 @@ def _starts(
         begun = (start[:, None] + nudges).reshape(-1, d)
         path = _paths(ensemble, begun, tail.t, which).reshape(m, d + 1, len(tail.t), d)
         for i in range(m):
-            residuals = ((tail.x - path[i, 0]) / noise).ravel()
+            residuals = np.where(tail.seen, (tail.x - path[i, 0]) / noise, 0.0).ravel()
             slopes = ((path[i, 1:] - path[i, 0]) / (_NUDGE * unit)[:, None, None]).transpose(1, 2, 0)
             size = float(residuals @ residuals)
             if not np.isfinite(size) or not np.isfinite(slopes).all() or size >= least[i]:
                 start[i] = (start[i] + best[i]) / 2  # half the way back
                 continue
             least[i], best[i] = size, start[i]
-            jac = (slopes / noise[:, None]).reshape(-1, d)
+            jac = np.where(tail.seen[:, :, None], slopes / noise[:, None], 0.0).reshape(-1, d)
             step, *_ = np.linalg.lstsq(jac, residuals, rcond=None)
             covariance = slopes[-1] @ np.linalg.pinv(jac.T @ jac) @ slopes[-1].T
             # what the member leaves of the samples beyond their noise is no smaller at their end
-            excess = max(size / max(residuals.size - d, 1), 1.0)
+            excess = max(size / max(int(tail.seen.sum()) - d, 1), 1.0)
             values, vectors = np.linalg.eigh(excess * covariance)
             ends[i], roots[i] = path[i, 0, -1], vectors * np.sqrt(np.maximum(values, 0.0))
             start[i] = start[i] + step

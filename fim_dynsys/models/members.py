@@ -10,6 +10,7 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.models.judging import judged
 from fim_dynsys.regression.criteria import Known, Noise
+from fim_dynsys.regression.gaps import completed
 from fim_dynsys.trajectories.container import Trajectories
 
 _SPANS = 2.0  # of the longest record: as far as members are followed
@@ -112,7 +113,7 @@ def bounded_members(
         Where hardly any draw stays, with the first ones in place of those that are missing.
     """
     drawn = list(draw(n, seed))
-    complete = context.drop_incomplete("ensemble")
+    complete = completed(None, context).trajectories
     if isinstance(field, DrivenField) or not _stays(field, complete):
         return EnsembleField(drawn)
     kept = [member for member in drawn if _stays(member, complete)]

@@ -10,7 +10,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.terms import Dictionary, reordered
-from fim_dynsys.regression.criteria import Noise
+from fim_dynsys.regression.criteria import Known, Noise
 from fim_dynsys.regression.dimensionless import dimensionless
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -86,7 +86,7 @@ class CanonicalOrder:
         info = found.fit_info
         starts, noise = info.initial_states, info.noise_level
         if starts is not None:
-            every = len(self.numbers) == len(context)
+            every = len(self.numbers) == len(context) and self._from_the_first(context)
             starts = starts[np.ix_(self._place(self.numbers), self._place(self.states))] if every else None
         if noise is not None:
             noise = noise[self._place(self.states)]
@@ -103,15 +103,17 @@ class CanonicalOrder:
             return DrivenField.of(terms, coefficients, context, info)
         return DictionaryField(terms, coefficients, context=context, fit_info=info)
 
-    def errors(
-        self, given: Sequence[np.ndarray] | Noise | None, context: Trajectories
-    ) -> list[np.ndarray] | Noise | None:
-        """Errors (n, d) of the given observations, for the sorted samples of trajectories of two and more."""
+    def _from_the_first(self, context: Trajectories) -> bool:
+        """Whether the sorted trajectories begin with the first samples of the given ones."""
+        own = self.trajectories.arrays()
+        given = context.arrays()
+        return all(own[k][0][0] == given[number][0][0] for k, number in enumerate(self.numbers))
+
+    def errors(self, given: Known | None) -> Known | None:
+        """Errors (n, d) of the samples as given, for the sorted ones of trajectories of two and more."""
         if given is None or isinstance(given, Noise):
             return given
-        rows = [np.isfinite(x).all(axis=1) for _, x in context.arrays()]
-        kept = [own[seen] for own, seen in zip(given, rows, strict=True) if seen.any()]
-        return [kept[k][:, self.states] for k in self.numbers if len(kept[k]) >= 2]
+        return [given[k][:, self.states] for k in self.numbers if len(given[k]) >= 2]
 
     def coefficients(self, dictionary: Dictionary, values: np.ndarray) -> np.ndarray:
         """Numbers (..., m, d) of each term and state, both as in `field`."""

@@ -67,6 +67,7 @@ class Question:
         knowledge: Knowledge | None = None,
         positions: Sequence[str] | None = None,
         sigma: Known | None = None,
+        errors: Known | None = None,
         degree: int | None = None,
         angles: bool = True,
         least: int = 5,
@@ -84,6 +85,8 @@ class Question:
             As given; default the complete samples.
         knowledge, positions, sigma
             As a model takes them.
+        errors : list of arrays (n, d), Noise or None
+            Of the complete samples, see `completed`.
         degree : int, optional
             Largest total degree of the monomials; default what so many samples allow.
         angles : bool
@@ -104,7 +107,7 @@ class Question:
         samples = complete_samples(seen, caller, least)
         inputs = complete_inputs(seen, caller)
         known = knowledge_with_positions(Knowledge.of(knowledge), positions)
-        errors = order.errors(sigma, context)
+        errors = order.errors(errors)
         search = Search.polynomial(samples, degree, radians_per_unit(seen) if angles else None, inputs)
         search = search.knowing(known, names, seen.input_names).observing(positions, names).measured(errors)
         return cls(search, samples, order, context, known, tuple(positions or ()), sigma, errors)

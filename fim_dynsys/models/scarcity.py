@@ -1,4 +1,4 @@
-"""Fits that few samples decide, as a note for readers."""
+"""Fits that few samples decide, or values at different times, as notes for readers."""
 
 import numpy as np
 
@@ -7,12 +7,14 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Judge, Noise
+from fim_dynsys.regression.gaps import has_gaps
 from fim_dynsys.trajectories.container import Trajectories
 
 _FEW = 12  # samples: an estimate of the noise from these is off by a fifth
 _SPARE = 2.0  # values for each fitted number: with fewer, other equations may fit as well
 _EXACT = 1.0 - 2.5e-5  # R2 of a path that leaves .5 % of the spread: such errors decide little
 _BEGINNING = "few samples decide"
+_NOT_OBSERVED = "not observed, fits count the others"
 
 
 def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories, known: bool) -> FitInfo:
@@ -37,7 +39,7 @@ def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories,
     terms = field.complexity if isinstance(field, DictionaryField) else 0
     if isinstance(field, DrivenField):
         terms = int(np.count_nonzero(field.coefficients))
-    starts = len(seen) * field.dim
+    starts = sum(len(own) > 1 for own in seen) * field.dim
     known = known or inference.noise in (Noise.GIVEN, Noise.POISSON)
     exact = inference.judge == Judge.EXACT or (info.path_r2 is not None and info.path_r2 > _EXACT)
     if terms and values < _SPARE * (terms + starts):
@@ -47,3 +49,11 @@ def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories,
     else:
         return info
     return info.noting(f"{_BEGINNING}: {said}")
+
+
+def noting_gaps(info: FitInfo, context: Trajectories) -> FitInfo:
+    """The facts of a fit with a note where states were observed at different times."""
+    if not has_gaps(context) or any(said.endswith(_NOT_OBSERVED) for said in info.inference.notes):
+        return info
+    seen = np.concatenate([np.isfinite(x) for _, x in context.arrays()])
+    return info.noting(f"{int((~seen).sum())} of {seen.size} values were {_NOT_OBSERVED}")

@@ -12,11 +12,12 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.inference import Inference
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.constraints_applied import honoured
-from fim_dynsys.models.inputs import assumed, complete_errors
+from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.outliers import inferred_robustly
 from fim_dynsys.models.question import Question
 from fim_dynsys.models.second_order import knowledge_with_positions
-from fim_dynsys.regression.criteria import Known, Noise
+from fim_dynsys.regression.criteria import Known
+from fim_dynsys.regression.gaps import completed, errors_of_pairs
 from fim_dynsys.regression.observed import complete_inputs, complete_samples, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.windows import in_windows
@@ -70,7 +71,7 @@ class StrongSINDy(VectorFieldModel):
     name = "sindy-strong"
     version = "7"
     min_observations = 5
-    uses_inputs = uses_order = uses_sigma = True
+    uses_inputs = uses_order = uses_sigma = accepts_missing = weighs_x_dot = True
     scale_equivariance = 1e-6
 
     def __init__(self, degree: int = 3, refined: int = 4, knowledge: Knowledge | None = None) -> None:
@@ -83,7 +84,7 @@ class StrongSINDy(VectorFieldModel):
         self,
         trajectories: Trajectories,
         positions: Sequence[str] | None = None,
-        sigma: Sequence[np.ndarray] | Noise | None = None,
+        sigma: Known | None = None,
     ) -> DictionaryField | DrivenField:
         """Search on all trajectories together; those with a single complete sample say nothing.
 
@@ -96,20 +97,23 @@ class StrongSINDy(VectorFieldModel):
         sigma : list of arrays (n, d), or Noise.POISSON, optional
             Known standard deviations of the observations; or these are counts.
         """
-        complete = trajectories.drop_incomplete(self._caller)
+        whole = completed(self._caller, trajectories, sigma)
         field = None
-        if positions is None and sigma is None and not trajectories.input_names:
-            field = inferred_robustly(self._searched, complete, trajectories)
-        return self._searched(complete, trajectories, positions, sigma) if field is None else field
+        if positions is None and whole.errors is None and not trajectories.input_names:
+            field = inferred_robustly(self._searched, whole.trajectories, trajectories)
+        if field is not None:
+            return field
+        return self._searched(whole.trajectories, trajectories, positions, sigma, whole.errors)
 
     def _searched(
         self,
         complete: Trajectories,
         trajectories: Trajectories,
         positions: Sequence[str] | None = None,
-        sigma: Sequence[np.ndarray] | Noise | None = None,
+        sigma: Known | None = None,
+        errors: Known | None = None,
     ) -> DictionaryField | DrivenField:
-        """The field of complete samples, and of the context as given."""
+        """The field of complete samples with their errors, and of the context with those that were given."""
         self._check(complete)
         question = Question.of(
             self._caller,
@@ -118,6 +122,7 @@ class StrongSINDy(VectorFieldModel):
             knowledge=self.knowledge,
             positions=positions,
             sigma=sigma,
+            errors=errors,
             degree=self.degree,
             angles=False,
             least=self.min_observations,
@@ -147,14 +152,15 @@ class StrongSINDy(VectorFieldModel):
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
         terms = field.extended if isinstance(field, DrivenField) else field
         assert isinstance(terms, DictionaryField)
-        inputs = complete_inputs(context, self._caller)
         facts, names = field.fit_info.inference, context.state_names
+        whole = completed(self._caller, context, sigma)
         positions = facts.positions or None
         knowledge = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
-        samples = complete_samples(context, self._caller, self.min_observations)
+        inputs = complete_inputs(whole.trajectories, self._caller)
+        samples = complete_samples(whole.trajectories, self._caller, self.min_observations)
         search = Search(observe(samples, inputs=inputs), terms.dictionary)
         search = search.knowing(knowledge, names, context.input_names).observing(positions, names)
-        search = search.measured(complete_errors(sigma, context))
+        search = search.measured(errors_of_pairs(whole))
         if facts.window is not None:
             length = facts.window / search.observations.time_unit
             search = replace(search, observations=in_windows(search.observations, length))

@@ -16,12 +16,13 @@ from fim_dynsys.fields.posterior import LawField
 from fim_dynsys.fields.terms import union
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.equations import EquationsModel
-from fim_dynsys.models.inputs import assumed, complete_errors
+from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.question import Question
 from fim_dynsys.models.second_order import knowledge_with_positions
 from fim_dynsys.regression.criteria import Noise
+from fim_dynsys.regression.gaps import completed, errors_of_pairs
 from fim_dynsys.regression.observed import (
     complete_samples,
 )
@@ -94,7 +95,7 @@ class SymbolicModel(VectorFieldModel):
     name = "symbolic"
     version = "4"
     min_observations = 5
-    uses_inputs = uses_order = uses_sigma = True
+    uses_inputs = uses_order = uses_sigma = accepts_missing = weighs_x_dot = True
 
     def __init__(
         self,
@@ -141,13 +142,15 @@ class SymbolicModel(VectorFieldModel):
         sigma: Sequence[np.ndarray] | Noise | None,
     ) -> DictionaryField | DrivenField:
         effort = self._effort
+        whole = completed(self._caller, trajectories, sigma)
         question = Question.of(
             self._caller,
-            trajectories.drop_incomplete(self._caller),
+            whole.trajectories,
             trajectories,
             knowledge=self.knowledge,
             positions=positions,
             sigma=sigma,
+            errors=whole.errors,
             least=self.min_observations,
         )
         order = question.order
@@ -255,10 +258,11 @@ class SymbolicModel(VectorFieldModel):
         knowledge = knowledge_with_positions(
             Knowledge.of(report.get("constraints", self.knowledge)), positions
         )
-        samples = complete_samples(context, self._caller, self.min_observations)
+        whole = completed(self._caller, context, self._sigma)
+        samples = complete_samples(whole.trajectories, self._caller, self.min_observations)
         search = Search.polynomial(samples).knowing(knowledge, context.state_names)
         search = search.observing(positions, context.state_names)
-        search = search.measured(complete_errors(self._sigma, context))
+        search = search.measured(errors_of_pairs(whole))
         observations, known = search.observations, search.restriction
         scale, unit = observations.scale, observations.time_unit
         terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)

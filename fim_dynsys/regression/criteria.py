@@ -32,15 +32,27 @@ VARIANCE_FLOOR = 1e-5
 
 
 Known = Sequence[np.ndarray] | Noise
-"""Errors (n, d) of the samples of each trajectory as they are known, or that these are counts."""
+"""Errors (n, d) of the samples of each trajectory as they are known, or that these are counts.
+
+Of values that were not observed they are inf, where they are not known nan.
+"""
 
 _PRECISE = 5.0  # typical errors
 
 
 def precise(errors: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Which samples (n, d) have errors (n, d) of at most five times the typical one of their state."""
-    most = _PRECISE * np.median(np.concatenate(errors), axis=0)
-    return [own <= most for own in errors]
+    """Which samples (n, d) have errors (n, d) of at most five times the typical one of their state.
+
+    Among them are those whose errors are not known, or that were not observed.
+    """
+    every = np.concatenate(errors)
+    known = np.isfinite(every)
+    if known.all():
+        most = _PRECISE * np.median(every, axis=0)
+    else:
+        columns = zip(every.T, known.T, strict=True)
+        most = _PRECISE * np.array([np.median(own[rows]) if rows.any() else np.inf for own, rows in columns])
+    return [~np.isfinite(own) | (own <= most) for own in errors]
 
 
 def equal_errors(known: Known | None) -> bool:

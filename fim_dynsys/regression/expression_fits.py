@@ -307,8 +307,8 @@ def _fitted(
         padded[k, : len(path)] = path
     variance = observations.residual_variance(padded)
     count = len(problem.names)
-    score = bic(variance, observations.n, count, observations.signal_variance, len(observations.samples))
-    n = observations.n * observations.dim
+    score = bic(variance, observations.counts, count, observations.signal_variance, len(observations.samples))
+    n = observations.n_values
     covariance = parameter_covariance(fit, n)
     return ExpressionFit(
         dict(zip(problem.names, map(float, fit.parameters), strict=True)),

@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, noise_law, precise
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, looks_clean, noise_law, precise
 from fim_dynsys.regression.dimensionless import dimensionless
+from fim_dynsys.regression.gaps import smoothed_between
 from fim_dynsys.regression.inputs import Curves, Inputs
 from fim_dynsys.regression.inputs import curves as interpolated
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother, smallest_gap
@@ -45,7 +46,7 @@ _MISSED, _LEAST_MISSED = (
     5.0,
     5e-3,
 )  # noise levels, and standard deviations, by which smoothing misses a sample
-_FEW = 5  # samples: fewer are not interpolated between
+_OF_NOISE = ("level", "share", "rms")
 _MAX_MONOMIALS = 84  # of degree 3 in up to six states, of degree 2 in up to eleven
 
 
@@ -107,9 +108,9 @@ class Observations:
     seen : bool array (d,) or None
         States that were observed; the others are estimates that only starts and regressions see, and their
         weights are zero. None where all were.
-    smoothable : list of (t (n,), z (n, d)) or None
-        The samples with those of known, far larger errors interpolated, as smoothers see them; None where all
-        are seen as they are.
+    known : list of bool arrays (n, d) or None
+        Which values smoothers see: those that were observed, with errors that are not far larger than most;
+        None where they see all.
     cut : Cut or None
         Where the pieces are windows, each with a free start, see `fim_dynsys.regression.windows`.
     """
@@ -131,7 +132,7 @@ class Observations:
     input_scale: np.ndarray
     input_error: float
     seen: np.ndarray | None = None
-    smoothable: list | None = None
+    known: list | None = None
     cut: Cut | None = None
 
     def unseen(self, states: np.ndarray) -> "Observations":
@@ -156,20 +157,20 @@ class Observations:
             splines=kept(self.splines),
             inputs=kept(self.inputs),
             curves=kept(self.curves),
-            smoothable=None if self.smoothable is None else kept(self.smoothable),
+            known=None if self.known is None else kept(self.known),
             cut=None if self.cut is None else Cut(self.cut.whole, tuple(kept(self.cut.bounds))),
         )
 
     def measured(self, errors: Sequence[np.ndarray]) -> "Observations":
         """The same with known errors in place of what was estimated.
 
-        Smoothers, which weigh samples alike, see interpolations in place of those whose errors are more than
-        five times the typical one.
+        Smoothers, which weigh samples alike, see none whose errors are more than five times the typical one.
 
         Parameters
         ----------
         errors : list of arrays (n, d)
-            Standard deviations of the samples that were observed, in the units of the data.
+            Standard deviations of the samples that were observed, in the units of the data; inf where a value
+            was not observed, nan where its error is not known, which is then estimated.
 
         Raises
         ------
@@ -182,11 +183,34 @@ class Observations:
             errors[trajectory][sample : sample + len(t)]
             for (trajectory, sample), (t, _) in zip(self.origin, self.samples, strict=True)
         ]
-        known, well = self._weighed(own), precise(own)
-        if all(rows.all() for rows in well):
-            return known
-        samples = [(t, _interpolated(t, z, rows)) for (t, z), rows in zip(self.samples, well, strict=True)]
-        return replace(known, smoothable=samples, splines=[SPLINE(t, z) for t, z in samples])
+        seen = [~np.isinf(rows) for rows in own]
+        well = [near & rows for near, rows in zip(precise(own), seen, strict=True)]
+        if any(np.isnan(rows).any() for rows in own):
+            return self._observed(seen)
+        weighed = self._weighed(own)
+        return weighed if all(rows.all() for rows in well) else weighed._seen_by_smoothers(well)
+
+    def _observed(self, seen: Sequence[np.ndarray]) -> "Observations":
+        """The same where some values (n, d) of each piece were not observed; the noise is estimated."""
+        own = self._seen_by_smoothers(seen)
+        laws = []
+        for j in range(self.dim):
+            of_state = [known[:, j] for known in seen]
+            pairs = zip(self.samples, of_state, strict=True)
+            alone = [(t[r], z[r, j : j + 1]) for (t, z), r in pairs if r.any()]
+            law = noise_law(alone)
+            # what cubics miss of the motion is no noise that grows with the state
+            laws.append(replace(law, share=np.ones(1)) if looks_clean(alone) else law)
+        level, share, rms = (np.concatenate([getattr(law, name) for law in laws]) for name in _OF_NOISE)
+        law = NoiseLaw(level, share, rms)
+        weights = np.zeros_like(self.weights)
+        for row, states, rows in zip(weights, own.path, seen, strict=True):
+            row[: len(states)] = np.where(rows, law.weights(states), 0.0)
+        return replace(own, law=law, weights=weights, noise_level=level * self.scale)
+
+    def _seen_by_smoothers(self, known: Sequence[np.ndarray]) -> "Observations":
+        own = replace(self, known=list(known))
+        return replace(own, splines=own._smoothed_by_state(SPLINE))
 
     def counted(self) -> "Observations":
         """The same where the observations are Poisson counts: the variance of each is what is expected of it.
@@ -207,7 +231,7 @@ class Observations:
         precision = np.zeros_like(self.weights)
         for row, own in zip(precision, errors, strict=True):
             row[: len(own)] = (self.scale / own) ** 2
-        level = 1.0 / np.sqrt(precision.sum(axis=(0, 1)) / self.n)
+        level = 1.0 / np.sqrt(precision.sum(axis=(0, 1)) / _counts(precision, self.n))
         law = NoiseLaw(level, np.ones(self.dim), self.law.rms)
         return replace(self, law=law, weights=precision * level**2, noise_level=level * self.scale)
 
@@ -234,9 +258,11 @@ class Observations:
     def start_precision(self) -> np.ndarray:
         """Precision (P, d) of ``start``; 0 where a window begins inside a record.
 
-        What a smoother makes of the samples there is no knowledge beside them.
+        What a smoother makes of the samples there is no knowledge beside them, and little where the first
+        value was not observed.
         """
-        known = np.tile(1.0 / self.start_variance, (len(self.samples), 1))
+        unseen = 1.0 / np.maximum(self.signal_variance, 1e-300)
+        known = np.where(self.weights[:, 0] > 0.0, 1.0 / self.start_variance, unseen)
         if self.cut is not None:
             known[[a > 0 for _, a, _ in self.cut.bounds]] = 0.0
         return known
@@ -305,6 +331,16 @@ class Observations:
         """Number of samples."""
         return sum(len(t) for t, _ in self.samples)
 
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Number (d,) of observed values of each state; that of samples for states that were not observed."""
+        return _counts(self.weights, self.n)
+
+    @property
+    def n_values(self) -> int:
+        """Number of observed values of all states."""
+        return int(self.counts.sum())
+
     @property
     def span(self) -> float:
         """Longest observed time, scaled."""
@@ -317,8 +353,17 @@ class Observations:
         if self.cut is not None:
             states, slopes = zip(*self.cut.whole.smoothed(smoother), strict=True)
             return list(zip(self.cut.of(states), self.cut.of(slopes), strict=True))
-        samples = self.samples if self.smoothable is None else self.smoothable
-        return [smoother(t, z, span=self.span) for t, z in samples]
+        if self.known is not None:
+            return self._smoothed_by_state(smoother)
+        return [smoother(t, z, span=self.span) for t, z in self.samples]
+
+    def _smoothed_by_state(self, smoother: Smoother) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Pairs of states and slopes (n, d), each state smoothed by its own known samples."""
+        assert self.known is not None
+        return [
+            smoothed_between(smoother, t, z, rows, self.span)
+            for (t, z), rows in zip(self.samples, self.known, strict=True)
+        ]
 
     def row_weights(self, smoother: Smoother) -> np.ndarray:
         """Weights (N,) of the smoothed slopes of all samples in a regression.
@@ -372,7 +417,7 @@ class Observations:
             weights = np.where(self.seen, weights, weights.any(axis=2, keepdims=True))
         total = weights.sum(axis=(0, 1))
         mean = (weights * self.z).sum(axis=(0, 1)) / total
-        return (weights * (self.z - mean) ** 2).sum(axis=(0, 1)) / self.n
+        return (weights * (self.z - mean) ** 2).sum(axis=(0, 1)) / self.counts
 
     def residual_variance(self, path: np.ndarray) -> np.ndarray:
         """Weighted mean squared residual (..., d) of paths (..., T, n, d).
@@ -381,7 +426,7 @@ class Observations:
         """
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.where(self.weights > 0, self.weights * (path - self.z) ** 2, 0.0)
-            variance = squares.sum(axis=(-3, -2)) / self.n
+            variance = squares.sum(axis=(-3, -2)) / self.counts
         if self.seen is None:
             return variance
         fails = ~np.isfinite(variance[..., self.seen]).all(axis=-1, keepdims=True)
@@ -423,20 +468,10 @@ def _jumps(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> np.ndarray:
     return (np.append(fast, False) | np.append(False, fast))[:, None] & (level < _LEAST_MISSED)
 
 
-def _interpolated(t: np.ndarray, z: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """States (n, d) with those that are not known (n, d) on a smoothing spline through the others."""
-    from scipy.interpolate import CubicHermiteSpline  # deferred: few fits know the errors of their samples
-
-    filled = z.copy()
-    for j in np.flatnonzero(~known.all(axis=0)):
-        rows = np.flatnonzero(known[:, j])
-        if len(rows) < _FEW:
-            continue
-        first, others = t[rows[0]], np.flatnonzero(~known[:, j])
-        states, slopes = SPLINE(t[rows] - first, np.ascontiguousarray(z[rows, j : j + 1]))
-        curve = CubicHermiteSpline(t[rows], states[:, 0], slopes[:, 0])
-        filled[others, j] = curve(np.clip(t[others], first, t[rows[-1]]))
-    return filled
+def _counts(weights: np.ndarray, n: int) -> np.ndarray:
+    """Number (d,) of values with weights (P, n, d); of all n samples where a state has none."""
+    seen = np.count_nonzero(weights > 0.0, axis=(0, 1))
+    return np.where(seen > 0, seen, n)
 
 
 def complete_inputs(trajectories: Trajectories, caller: str) -> Inputs | None:

@@ -47,10 +47,6 @@ def in_windows(observations: Observations, length: float) -> Observations:
     samples = [whole.samples[k] for k, _, _ in bounds]
     shown = zip(samples, cut.bounds, strict=True)
     weights = np.stack([whole.weights[k][own] for k, own in rows])
-    smoothable = None
-    if whole.smoothable is not None:
-        pairs = zip(cut.bounds, (whole.smoothable[k] for k, _, _ in bounds), strict=True)
-        smoothable = [(t[a:b] - t[a], z[a:b]) for (_, a, b), (t, z) in pairs]
     states, slopes = zip(*whole.splines, strict=True)
     return replace(
         whole,
@@ -62,7 +58,7 @@ def in_windows(observations: Observations, length: float) -> Observations:
         splines=list(zip(cut.of(states), cut.of(slopes), strict=True)),
         inputs=cut.of(whole.inputs),
         curves=[whole.curves[k][a : b - 1] for k, a, b in bounds],
-        smoothable=smoothable,
+        known=None if whole.known is None else cut.of(whole.known),
         cut=cut,
     )
 
@@ -86,7 +82,7 @@ def every(observations: Observations, stride: int) -> Observations:
         ],
         inputs=[u[own] for u, own in zip(observations.inputs, rows, strict=True)],
         curves=[np.zeros((len(own) - 1, 4, 0)) for own in rows],
-        smoothable=None,
+        known=None,
     )
 
 

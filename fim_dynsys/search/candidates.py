@@ -283,7 +283,7 @@ def _scored(
     active = [c.n_parameters + _SHARED * c.n_shared for c in candidates]
     signal, starts = observations.signal_variance, len(observations.samples)
     seen = variances + observations.unknown_variance if observations.n_inputs else variances
-    values = bic(seen, observations.n, np.array(active), signal, starts)
+    values = bic(seen, observations.counts, np.array(active), signal, starts)
     return [
         replace(c, score=float(value), variance=variance)
         for c, value, variance in zip(candidates, values, variances, strict=True)

@@ -108,7 +108,8 @@ class _Level:
         assert best.variance is not None
         spent = best.n_parameters / seen.dim + len(seen.samples)
         ratio = float(np.mean(best.variance / seen.noise_variance))
-        return ratio * seen.n / max(seen.n - spent, 1.0) if np.isfinite(ratio) else np.inf
+        n = seen.n_values / seen.dim
+        return ratio * n / max(n - spent, 1.0) if np.isfinite(ratio) else np.inf
 
 
 def _climbed(search: Search, fits: list[tuple[Candidate, TrajectoryFit]]) -> _Level | None:

@@ -219,5 +219,7 @@ def _judged(search: Search, candidates: list[Candidate], windows: tuple[np.ndarr
     paths = rollout(search.dictionary, fields, each, times, limits, inputs=driven, allowed=allowed)
     for candidate, path in zip(candidates, paths, strict=True):
         squares = np.where(weights > 0, weights * (path - samples) ** 2, 0.0)
-        scored.append(score(search.observations, candidate, squares.sum(axis=(0, 1)) / search.observations.n))
+        scored.append(
+            score(search.observations, candidate, squares.sum(axis=(0, 1)) / search.observations.counts)
+        )
     return sorted(scored, key=lambda c: c.score)

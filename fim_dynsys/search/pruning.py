@@ -268,7 +268,7 @@ def fit_samples(
         padded[k, : len(nodes)] = nodes
     variance = observations.residual_variance(padded)
     # gaps that the iterations left open count as misfit
-    on_nodes = observations.n * float(np.sum(variance / assumed))
+    on_nodes = float(observations.counts @ (variance / assumed))
     variance = variance * max(fit.misfit / max(on_nodes, 1e-300), 1.0)
     _, log_information = np.linalg.slogdet(fit.information + np.eye(len(fit.parameters)))
     return fit, {
@@ -395,12 +395,12 @@ def _droppable(observations: Observations, candidate: Candidate, fit: Trajectory
     if len(fit.parameters) < 2 or not np.isfinite(fit.information).all():
         return np.zeros(0, dtype=np.intp)
     # the weights may overrate the noise by now: one common factor is enough for the comparison
-    factor = observations.n * observations.dim / max(fit.misfit, 1e-300)
+    factor = observations.n_values / max(fit.misfit, 1e-300)
     information = _information(fit) * min(max(factor, 1e-6), 1.0)
     if candidate.restriction is not None:
         return _droppable_numbers(observations, candidate, candidate.restriction, information, fit.parameters)
     order, costs = backward_elimination(information, information @ fit.parameters)
-    gain = np.cumsum(math.log(max(observations.n * observations.dim, 2)) - costs)[:-1]
+    gain = np.cumsum(math.log(max(observations.n_values, 2)) - costs)[:-1]
     return order[: int(np.argmax(gain)) + 1] if gain.max(initial=0.0) > 0.0 else order[:0]
 
 
@@ -422,7 +422,7 @@ def _droppable_numbers(
         across = information[np.ix_(loose, tight)]
         inside = inside - across @ np.linalg.solve(information[np.ix_(tight, tight)], across.T)
     order, costs = backward_elimination(inside, inside @ parameters[loose])
-    gain = np.cumsum(math.log(max(observations.n * observations.dim, 2)) - costs)
+    gain = np.cumsum(math.log(max(observations.n_values, 2)) - costs)
     return loose[order[: int(np.argmax(gain)) + 1]] if gain.max(initial=0.0) > 0.0 else loose[:0]
 
 

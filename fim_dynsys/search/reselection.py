@@ -114,8 +114,8 @@ def _response(
         numbers, alike = (
             candidate.restriction.numbers(values)[:, None] for values in (candidate.coefficients, alike)
         )
-        return *about, numbers, alike, observations.n * observations.dim, least
-    return *about, candidate.coefficients, alike, observations.n, least
+        return *about, numbers, alike, observations.n_values, least
+    return *about, candidate.coefficients, alike, observations.n_values // observations.dim, least
 
 
 def chosen_subsets(

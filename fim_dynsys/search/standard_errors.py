@@ -8,6 +8,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.terms import NUMBERS, Dictionary, union
 from fim_dynsys.regression.criteria import Noise
+from fim_dynsys.regression.gaps import completed, errors_of_pairs
 from fim_dynsys.regression.observed import Observations, complete_inputs, observe
 from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.regression.refinement import parameter_roots
@@ -98,7 +99,7 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
     if law is None:
         return None
     fit = from_sample_to_sample(precise, law).calibrated_fit
-    root = parameter_roots(fit, observations.n * observations.dim)
+    root = parameter_roots(fit, observations.n_values)
     with np.errstate(all="ignore"):
         roots = np.einsum("qr,rmk->qmk", root, _slopes(own, observations, used))
     return roots if np.isfinite(roots).all() else None
@@ -128,13 +129,12 @@ def _in_units_of_the_search(
     assert field.context is not None
     context, terms = field.context, field.extended if isinstance(field, DrivenField) else field
     assert isinstance(terms, DictionaryField)
-    pairs = _complete(context)
-    inputs = complete_inputs(context, type(field).__name__)
-    samples = [(t[seen], x[seen]) for t, x, seen in pairs]
-    search = Search(observe([own for own in samples if len(own[0]) >= 2], inputs=inputs), terms.dictionary)
-    if sigma is not None and not isinstance(sigma, Noise):
-        sigma = [own[seen] for own, (_, _, seen) in zip(sigma, pairs, strict=True) if seen.sum() >= 2]
-    observations = search.observing(positions, context.state_names).measured(sigma).observations
+    whole = completed(None, context, sigma)
+    inputs = complete_inputs(whole.trajectories, type(field).__name__)
+    samples = [own for own in whole.trajectories.arrays() if len(own[0]) >= 2]
+    search = Search(observe(samples, inputs=inputs), terms.dictionary)
+    search = search.observing(positions, context.state_names)
+    observations = search.measured(errors_of_pairs(whole)).observations
     if window is not None:
         observations = in_windows(observations, window / observations.time_unit)
     scale, unit = observations.extended_scale, observations.time_unit
@@ -181,7 +181,7 @@ def _root(own: FunctionCandidate, observations: Observations) -> np.ndarray | No
     for segments in ((5, 1), (window_count(observations),)):
         found, fit = own.fitted(observations, observations.path, segments)
         if np.isfinite(fit.misfit) and np.isfinite(found.parameters).all():
-            root = parameter_roots(fit, observations.n * observations.dim)
+            root = parameter_roots(fit, observations.n_values)
             moved = found.parameters - own.parameters
             if (np.abs(moved) <= _CONFIRMED * np.linalg.norm(root, axis=0)).all():
                 return root

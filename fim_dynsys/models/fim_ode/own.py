@@ -26,13 +26,14 @@ from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, ROW, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.models.forecast_levels import Levels
-from fim_dynsys.models.inputs import assumed, complete_errors
+from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of
 from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.dimensionless import dimensionless, still
+from fim_dynsys.regression.gaps import completed, errors_of_pairs, has_gaps
 from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -55,7 +56,7 @@ class FIMODE(PretrainedModel):
     noise are fitted to numerical precision instead, functions tried where no polynomial explains them;
     samples that neither their neighbours nor the fitted path explain are left out. Below twelve samples there
     is no search, which the report and `print` say. Contexts may hold any number of trajectories, ragged and
-    irregularly sampled; samples with a missing coordinate are dropped with a warning. Results do not depend
+    irregularly sampled; states observed at different times among them. Results do not depend
     on the order of trajectories, nor on units or the origin of time.
 
     Weights are read when first needed. A process keeps the last few, keyed by their hash, and models share
@@ -77,7 +78,7 @@ class FIMODE(PretrainedModel):
     """
 
     name = "fim-ode"
-    uses_inputs = uses_sigma = True
+    uses_inputs = uses_sigma = accepts_missing = weighs_x_dot = True
 
     def __init__(
         self,
@@ -148,20 +149,45 @@ class FIMODE(PretrainedModel):
         ValueError
             As `infer_many`; with ``sigma`` where there is no search, or there are too few samples for one.
         """
-        if sigma is None:
-            return self.infer_many([trajectories])[0]
+        if sigma is None and not has_gaps(trajectories):
+            return super().infer_many([trajectories])[0]
         check_flags(self._caller, refine=self.refine)
-        (complete,) = self._complete([trajectories])
+        whole = completed(self._caller, trajectories, sigma)
+        complete, errors = whole.trajectories, errors_of_pairs(whole)
+        self._check_limits(complete, self.max_dim)
         complete = complete[np.flatnonzero(complete.n_obs >= 2)]
-        if not self.refine or int(complete.n_obs.sum()) < MIN_OBSERVATIONS:
+        few = int(complete.n_obs.sum()) < MIN_OBSERVATIONS
+        if sigma is not None and (few or not self.refine):
             raise ValueError(
                 f"{self._caller}: expected a search with sigma, which the operator alone does not weigh "
                 f"samples by, got refine={self.refine} and {int(complete.n_obs.sum())} samples; give "
                 f"refine=True and at least {MIN_OBSERVATIONS}."
             )
         if trajectories.input_names:
-            return self._driven(complete, trajectories, sigma)
-        return self._with_evidence([complete], [trajectories], sigma)[0][0]
+            return self._driven(complete, trajectories, errors, sigma)
+        return self._with_evidence([complete], [trajectories], errors, sigma)[0][0]
+
+    def infer_many(self, contexts: Sequence[Trajectories]) -> list[VectorField]:
+        """Infer one field per context, several to a pass through the network, those with gaps one by one.
+
+        Parameters
+        ----------
+        contexts : sequence of Trajectories
+            Of any number, length and dimension.
+
+        Returns
+        -------
+        list of VectorField
+
+        Raises
+        ------
+        ValueError
+            If a context has too few observations or too many states.
+        """
+        contexts = list(contexts)
+        apart = {k: self.infer(own) for k, own in enumerate(contexts) if has_gaps(own)}
+        together = iter(super().infer_many([own for k, own in enumerate(contexts) if k not in apart]))
+        return [apart[k] if k in apart else next(together) for k in range(len(contexts))]
 
     def infer_batch(
         self, complete: Sequence[Trajectories], contexts: Sequence[Trajectories]
@@ -196,12 +222,16 @@ class FIMODE(PretrainedModel):
         ]
 
     def _driven(
-        self, complete: Trajectories, context: Trajectories, sigma: Known | None = None
+        self,
+        complete: Trajectories,
+        context: Trajectories,
+        errors: Known | None = None,
+        sigma: Known | None = None,
     ) -> DictionaryField | DrivenField:
-        """The field of one context with inputs."""
+        """The field of one context with inputs: ``errors`` of complete samples, ``sigma`` as it was given."""
         known = Knowledge.of(self.knowledge)
         order = CanonicalOrder.of(complete)
-        errors = order.errors(complete_errors(sigma, context), complete)
+        errors = order.errors(errors)
         seen, states = order.trajectories, slice(complete.dim)
         shown = _precise(seen, errors)
         pairs = zip(shown.arrays(), shown.input_arrays(), strict=True)
@@ -254,13 +284,17 @@ class FIMODE(PretrainedModel):
         self,
         complete: Sequence[Trajectories],
         contexts: Sequence[Trajectories],
+        errors: Known | None = None,
         sigma: Known | None = None,
     ) -> list[tuple[DictionaryField, Evidence | None]]:
-        """As `infer_with_evidence`; ``sigma`` are the known errors of a single context."""
+        """As `infer_with_evidence`; ``errors`` of the complete samples of a single context.
+
+        ``sigma`` are those of all its samples as they were given.
+        """
         operator = self.operator
         pairs: list[tuple[DictionaryField, Evidence | None]] = []
         orders = [CanonicalOrder.of(samples) for samples in complete]
-        errors = orders[0].errors(complete_errors(sigma, contexts[0]), complete[0])
+        errors = orders[0].errors(errors)
         said = _answers(operator, [_precise(order.trajectories, errors) for order in orders])
         knowledge = Knowledge.of(self.knowledge)
         for answer, order, context in zip(said, orders, contexts, strict=True):
@@ -292,7 +326,7 @@ class FIMODE(PretrainedModel):
                     continue
                 inferred = best.field(found.search, order.trajectories, report | choice, facts)
                 assert isinstance(inferred, DictionaryField)
-                if sigma is not None or found.in_windows:
+                if errors is not None or found.in_windows:
                     own, degree = order.field(inferred, context), answer.dictionary.degree
                     constrained = with_errors(
                         own,

@@ -176,7 +176,7 @@ def fitted(precise: Precise, item: FunctionCandidate) -> Law | None:
     floor = precise.resolution**2 + error**2 + RESOLVED**2 * precise.signal
     residual_variance = np.maximum(variance, floor)
     new = item.with_parameters(p, start=fit.initial_states, refined=True, variance=variance)
-    residuals = (precise.data.values - nodes) / np.sqrt(precise.signal)
+    residuals = precise.data.residuals(np.concatenate(fit.paths)) / np.sqrt(precise.signal)
     misses = float(np.sqrt(np.mean(residual_variance / precise.signal)))
     return Law(new, residual_variance, floor, residuals, misses, fit, signal=precise.signal)
 

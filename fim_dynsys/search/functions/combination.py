@@ -247,7 +247,7 @@ def _rounded(observations: Observations, model: FunctionCandidate) -> list[Funct
     fitted, fit = model.fitted(observations, observations.path, (1,))
     candidates = []
     inverse = np.linalg.pinv(fit.information)
-    noise = max(fit.misfit / (observations.n * observations.dim), 1.0)
+    noise = max(fit.misfit / observations.n_values, 1.0)
     errors = np.sqrt(np.maximum(np.diagonal(inverse), 0.0) * noise)
     first = len(fitted.parameters) - fitted.candidate.inner
     for number, value in enumerate(fitted.numbers):

@@ -270,7 +270,7 @@ class FunctionCandidate:
         list of FunctionCandidate
             This one, where the fit is nowhere near linear: its information is not finite.
         """
-        roots = parameter_roots(fit, observations.n * observations.dim)
+        roots = parameter_roots(fit, observations.n_values)
         if not np.isfinite(roots).all():
             return [self] * len(deviates)
         draws = self.parameters + deviates @ roots

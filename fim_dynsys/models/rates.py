@@ -1,0 +1,373 @@
+"""Measured rates of change: terms and coefficients that they and the trajectories support together."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import Inference, Judge
+from fim_dynsys.fields.posterior import FittedField
+from fim_dynsys.fields.terms import Dictionary, union
+from fim_dynsys.models.judging import judged
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known
+from fim_dynsys.regression.gaps import completed, errors_of_pairs
+from fim_dynsys.regression.observed import largest_degree, observe
+from fim_dynsys.regression.refinement import TrajectoryFit, parameter_roots
+from fim_dynsys.regression.sparse import backward_elimination, normal_equations, solve_supports
+from fim_dynsys.regression.windows import in_windows
+from fim_dynsys.search.candidates import Candidate, score
+from fim_dynsys.search.origins import Origin, Stage
+from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import compiled_maps, fit_samples
+from fim_dynsys.trajectories.container import Trajectories
+
+_FOLLOWED = 0.9  # R2 of a path whose states are closer to the true ones than smoothed samples
+_RIDGE = 1e-12  # of a term's sum of squares
+_FREE = 2  # values for each number that a regression of rates may have
+_ROUNDS, _ALONG_ITS_PATH = 2, 2  # of proposing terms, and of fits, each along the path of the last
+_HELD = 1e4  # times their precision, by which numbers stay where they are
+_MIXED_UP_TO = 4  # states: beyond, all equations are of one kind
+
+
+@dataclass(frozen=True)
+class _Rates:
+    """Regressions of the measured rates, in the units of a search.
+
+    Attributes
+    ----------
+    gram, moment, total : arrays (d, m, m), (d, m), (d,)
+        Normal equations of each state's rates on all terms.
+    n : int
+        Number of samples with rates.
+    variance : array (d,)
+        Of the errors of the rates.
+    support : bool array (m, d)
+        Terms that the rates alone suggest.
+    """
+
+    gram: np.ndarray
+    moment: np.ndarray
+    total: np.ndarray
+    n: int
+    variance: np.ndarray
+    support: np.ndarray
+
+    @classmethod
+    def of(cls, columns: np.ndarray, rates: np.ndarray) -> "_Rates":
+        """From terms (N, m) and rates (N, d)."""
+        gram, moment, total = normal_equations(columns, rates)
+        chosen = [_subset(*own, len(rates)) for own in zip(gram, moment, total, strict=True)]
+        variance = np.array([own for _, own in chosen])
+        return cls(gram, moment, total, len(rates), variance, np.column_stack([own for own, _ in chosen]))
+
+    @classmethod
+    def on(cls, columns: np.ndarray, rates: np.ndarray, support: np.ndarray) -> "_Rates":
+        """The same on given terms (m, d): the errors of the rates are what these leave."""
+        gram, moment, total = normal_equations(columns, rates)
+        n = len(rates)
+        plain = cls(gram, moment, total, n, total, support)
+        squares = plain.squares(plain.coefficients(support))
+        free = np.maximum(n - support.sum(axis=0), 1)
+        return replace(plain, variance=np.maximum(squares / free, VARIANCE_FLOOR * total / n))
+
+    def coefficients(self, support: np.ndarray) -> np.ndarray:
+        """Of least squares on a support (m, d)."""
+        ridge = _RIDGE * np.trace(self.gram, axis1=1, axis2=2)
+        return solve_supports(self.gram, self.moment, support.T, ridge).T
+
+    def precision(self, support: np.ndarray) -> np.ndarray:
+        """What the rates tell of the coefficients of a support, row by row (q, q)."""
+        row, column = np.nonzero(support)
+        same = column[:, None] == column
+        return np.where(same, self.gram[column[:, None], row[:, None], row] / self.variance[column], 0.0)
+
+    def squares(self, coefficients: np.ndarray) -> np.ndarray:
+        """Sum of squares (d,) that coefficients (m, d) leave of the rates."""
+        quadratic = np.einsum("mk,kml,lk->k", coefficients, self.gram, coefficients)
+        left = self.total - 2.0 * np.einsum("km,mk->k", self.moment, coefficients) + quadratic
+        return np.maximum(left, 0.0)
+
+    def misfit(self, coefficients: np.ndarray) -> float:
+        """Minus twice the log-likelihood of the rates, up to a constant."""
+        least = np.maximum(VARIANCE_FLOOR * self.total / self.n, 1e-300)
+        return float(self.n * np.sum(np.log(np.maximum(self.squares(coefficients) / self.n, least))))
+
+
+def informed_by_rates(
+    field: DictionaryField, trajectories: Trajectories, rates: Sequence[np.ndarray], sigma: Known | None
+) -> FittedField | None:
+    """The field that trajectories and measured rates support together.
+
+    The terms of each equation are those of the field found without the rates, or those that the rates alone
+    suggest, by the smallest BIC of both kinds of data. Coefficients are fitted to both: the regression of
+    the rates, weighted by the errors that they turn out to have, is prior knowledge of the trajectory fit.
+
+    Parameters
+    ----------
+    field : DictionaryField
+        Found from the trajectories.
+    trajectories : Trajectories
+        The context.
+    rates : list of arrays (n, d)
+        Of each trajectory; nan where none were measured.
+    sigma : list of arrays (n, d), Noise or None
+        Known errors of the observations.
+
+    Returns
+    -------
+    FittedField or None
+        None where no such fit converges.
+    """
+    whole = completed(None, trajectories, sigma)
+    search, start = _search(field, whole.trajectories, errors_of_pairs(whole))
+    seen = search.observations
+    states, slopes = _at_rates(field, trajectories, rates)
+    measured = slopes * seen.time_unit / seen.scale
+    best: _Fit | None = None
+    tried: set[bytes] = set()
+    support = start != 0.0
+    for _ in range(_ROUNDS):
+        known = _Rates.of(search.dictionary.evaluate(states / seen.scale), measured)
+        for mixed in _mixed(support, known.support):
+            if mixed.tobytes() not in tried:
+                tried.add(mixed.tobytes())
+                found = _fitted(search, measured, states, mixed, (field, trajectories, rates))
+                best = found if best is None or (found is not None and found.score < best.score) else best
+        if best is None:
+            return None
+        support, states = best.candidate.support, best.states
+    assert best is not None
+    candidate, fit, known = best.candidate, best.fit, best.rates
+    errors = np.sqrt(known.variance) * seen.scale / seen.time_unit
+    said = ", ".join(f"{e:.2g}" for e in errors)
+    facts = replace(field.fit_info.inference, refined=True).noting(
+        f"measured rates counted with errors of {said}"
+    )
+    own = _field_of(candidate, search, field, trajectories, facts)
+    root = np.linalg.norm(parameter_roots(fit, seen.n_values + known.n * seen.dim), axis=0)
+    spread = np.zeros_like(candidate.coefficients)
+    spread[candidate.support] = root
+    scaled = np.abs(search.dictionary.rescaled(spread, seen.scale, seen.time_unit)[1])
+    inner = np.zeros((len(scaled), len(own.dictionary.numbers)))
+    return FittedField.of(own, np.column_stack([scaled, inner]))
+
+
+def of_rates_alone(trajectories: Trajectories, rates: Sequence[np.ndarray]) -> FittedField:
+    """The polynomial field of rates at single states, which are no trajectories.
+
+    Raises
+    ------
+    ValueError
+        Where fewer rates than two were measured of all states.
+    """
+    pairs = zip(trajectories.arrays(), rates, strict=True)
+    both = np.concatenate([np.concatenate([x, v], axis=1) for (_, x), v in pairs])
+    both = both[np.isfinite(both).all(axis=1)]
+    if len(both) < 2:
+        raise ValueError(f"fit: expected at least 2 states with rates x_dot, got {len(both)}; give more.")
+    states, slopes = np.split(both, 2, axis=1)
+    unit = np.sqrt(np.mean(states**2, axis=0))
+    unit = np.where(unit > 0, unit, 1.0)
+    terms = Dictionary.polynomial(states.shape[1], largest_degree(states.shape[1], len(states)))
+    known = _Rates.of(terms.evaluate(states / unit), slopes)
+    coefficients, errors = known.coefficients(known.support), np.zeros(known.support.shape)
+    for j, (gram, own) in enumerate(zip(known.gram, known.support.T, strict=True)):
+        inverse = np.linalg.pinv(gram[np.ix_(own, own)])
+        errors[own, j] = np.sqrt(known.variance[j] * np.maximum(np.diagonal(inverse), 0.0))
+    sizes = np.prod(unit**terms.exponents, axis=1)[:, None]
+    noting = f"{len(states)} measured rates alone, which no path confirms"
+    info = FitInfo(report={"candidates": 1}, inference=Inference(Judge.EXTENDED_BIC).noting(noting))
+    field = DictionaryField(terms, coefficients / sizes, context=trajectories, fit_info=info)
+    return FittedField.of(
+        field, np.column_stack([errors / sizes, np.zeros((len(terms), len(terms.numbers)))])
+    )
+
+
+def _search(
+    field: DictionaryField, complete: Trajectories, errors: Known | None
+) -> tuple[Search, np.ndarray]:
+    """Data and terms, those of the field among them, and its coefficients (m, d)."""
+    samples = [own for own in complete.arrays() if len(own[0]) >= 2]
+    search = Search(observe(samples), field.dictionary).measured(errors)
+    seen = search.observations
+    window = field.fit_info.inference.window
+    if window is not None:
+        seen = in_windows(seen, window / seen.time_unit)
+    own, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / seen.scale, 1.0 / seen.time_unit)
+    monomials = Dictionary.polynomial(field.dim, largest_degree(field.dim, seen.n))
+    every, (_, rows) = union([monomials, own])
+    start = np.zeros((len(every), field.dim))
+    start[rows] = coefficients
+    return Search(seen, every), start
+
+
+def _at_rates(
+    field: DictionaryField, trajectories: Trajectories, rates: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """States and rates (N, d) where rates were measured; states along the field's path where that follows."""
+    info, pairs = field.fit_info, trajectories.arrays()
+    states = [x for _, x in pairs]
+    starts = info.initial_states
+    if starts is not None and (info.path_r2 or 0.0) > _FOLLOWED:
+        paths = judged(field, list(starts), [t for t, _ in pairs]).paths
+        states = [np.where(np.isfinite(path), path, x) for path, x in zip(paths, states, strict=True)]
+    both = [np.concatenate([x, v], axis=1) for x, v in zip(states, rates, strict=True)]
+    stacked = np.concatenate([own[np.isfinite(own).all(axis=1)] for own in both])
+    return stacked[:, : field.dim], stacked[:, field.dim :]
+
+
+def _subset(gram: np.ndarray, moment: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float]:
+    """Terms (m,) of the smallest extended BIC along backward elimination, and the variance that they leave.
+
+    References
+    ----------
+    J. Chen, Z. Chen, Extended Bayesian information criteria, Biometrika 95 (2008) 759, with gamma 1.
+    """
+    m = len(moment)
+    size = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
+    scaled = gram / size[:, None] / size + _RIDGE * np.eye(m)
+    order, _ = backward_elimination(scaled, moment / size)
+    best: tuple[float, np.ndarray, float] | None = None
+    for count in range(min(m, n // _FREE) + 1):
+        support = np.zeros(m, dtype=bool)
+        support[order[m - count :]] = True
+        values = solve_supports(scaled, moment / size, support, _RIDGE)
+        squares = max(float(total - values @ (moment / size)), VARIANCE_FLOOR * total / n, 1e-300)
+        price = count * math.log(max(n, 2)) + 2.0 * math.log(math.comb(m, count))
+        criterion = n * math.log(squares / n) + price
+        if best is None or criterion < best[0]:
+            best = criterion, support, squares / max(n - count, 1)
+    assert best is not None
+    return best[1], best[2]
+
+
+def _mixed(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
+    """Supports (m, d) with the terms of each state from either of two."""
+    found: dict[bytes, np.ndarray] = {}
+    d = first.shape[1]
+    every = itertools.product((False, True), repeat=d) if d <= _MIXED_UP_TO else ((False,) * d, (True,) * d)
+    for which in every:
+        support = np.where(which, second, first)
+        found.setdefault(support.tobytes(), support)
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A fit to trajectories and rates.
+
+    Attributes
+    ----------
+    score : float
+        BIC of both together.
+    candidate : Candidate
+        In the units of the search.
+    fit : TrajectoryFit
+        Its information counts the rates.
+    rates : _Rates
+        Regressed at the states of its own path.
+    states : array (N, d)
+        These, in the units of the data.
+    """
+
+    score: float
+    candidate: Candidate
+    fit: TrajectoryFit
+    rates: _Rates
+    states: np.ndarray
+
+
+def _fitted(
+    search: Search,
+    measured: np.ndarray,
+    states: np.ndarray,
+    support: np.ndarray,
+    about: tuple[DictionaryField, Trajectories, Sequence[np.ndarray]],
+) -> _Fit | None:
+    """The fit of a support (m, d) to trajectories and rates, at states that follow its own path."""
+    if not support.any():
+        return None
+    seen, (field, trajectories, rates) = search.observations, about
+    found: _Fit | None = None
+    for _ in range(_ALONG_ITS_PATH):
+        known = _Rates.on(search.dictionary.evaluate(states / seen.scale), measured, support)
+        begun = known.coefficients(support)[support], known.precision(support)
+        alone = _trajectory_fit(search, support, *_start_of_paths(search, support))
+        tries = [_trajectory_fit(search, support, *begun)]
+        if alone is not None:
+            tries.append(_combined(search, support, alone[1], *begun))
+        better = [
+            _Fit(own[0].score + known.misfit(own[0].coefficients), *own, known, states)
+            for own in tries
+            if own is not None
+        ]
+        if not better:
+            return found
+        best = min(better, key=lambda own: own.score)
+        own = _field_of(best.candidate, search, field, trajectories, field.fit_info.inference)
+        states, _ = _at_rates(own, trajectories, rates)
+        known = _Rates.on(search.dictionary.evaluate(states / seen.scale), measured, support)
+        total = best.candidate.score + known.misfit(best.candidate.coefficients)
+        found = replace(best, score=total, rates=known, states=states)
+    return found
+
+
+def _combined(
+    search: Search, support: np.ndarray, fit: TrajectoryFit, values: np.ndarray, precision: np.ndarray
+) -> tuple[Candidate, TrajectoryFit] | None:
+    """A trajectory fit, linearised, and the regression of rates (values and precision) together.
+
+    As the fit to both is where it is close to this; it starts from the trajectories where the rates alone
+    lead astray.
+    """
+    total = fit.information + precision
+    size = np.sqrt(np.maximum(np.diagonal(total), 1e-300))
+    right = fit.information @ fit.parameters + precision @ values
+    mean = np.linalg.lstsq(total / size[:, None] / size, right / size, rcond=None)[0] / size
+    if not np.isfinite(mean).all():
+        return None
+    held = _trajectory_fit(search, support, mean, _HELD * total)  # starts alone are fitted again
+    return None if held is None else (held[0], replace(held[1], information=total))
+
+
+def _start_of_paths(search: Search, support: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of smoothed slopes on a support, and no knowledge of them."""
+    states, slopes = (np.concatenate(part) for part in zip(*search.observations.splines, strict=True))
+    known = _Rates.on(search.dictionary.evaluate(states), slopes, support)
+    values = known.coefficients(support)[support]
+    return values, np.zeros((len(values), len(values)))
+
+
+def _trajectory_fit(
+    search: Search, support: np.ndarray, values: np.ndarray, precision: np.ndarray
+) -> tuple[Candidate, TrajectoryFit] | None:
+    """A support's coefficients fitted to the trajectories from given ones of some precision."""
+    seen = search.observations
+    coefficients = np.zeros(support.shape)
+    coefficients[support] = values
+    start = Candidate(coefficients, seen.start, Origin(Stage.GIVEN), "")
+    maps = compiled_maps(search.dictionary, support)
+    fit, facts = fit_samples(seen, start, values, maps, seen.path, prior_precision=precision)
+    fitted = coefficients.copy()
+    fitted[support] = fit.parameters
+    candidate = score(seen, replace(start, coefficients=fitted, **facts), facts["variance"])
+    return (candidate, fit) if candidate.is_finite and np.isfinite(candidate.score) else None
+
+
+def _field_of(
+    candidate: Candidate,
+    search: Search,
+    field: DictionaryField,
+    trajectories: Trajectories,
+    facts: Inference,
+) -> DictionaryField:
+    """A candidate in the units of the data, with what is known of the field that was found without rates."""
+    own = candidate.field(search, trajectories, dict(field.fit_info.report), facts)
+    assert isinstance(own, DictionaryField)  # without inputs
+    info, cut = own.fit_info, search.observations.cut is not None
+    starts = field.fit_info.initial_states if cut else info.initial_states
+    return own.with_fit_info(replace(info, initial_states=starts, path_r2=field.fit_info.path_r2))

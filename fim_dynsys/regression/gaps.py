@@ -1,0 +1,178 @@
+"""Records in which single states were not observed at some times: all that was observed is used."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fim_dynsys.fields.inference import Noise
+from fim_dynsys.regression.criteria import Known
+from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
+from fim_dynsys.trajectories.container import Trajectories
+
+FEWEST = 5
+"""Samples of a state in a trajectory: fewer are not smoothed."""
+
+_LOSS = 0.1  # of the observed values: so few are dropped with the samples that they belong to
+_BRIDGED = 6.0  # usual gaps of a state: what lies in longer ones is not estimated from its neighbours
+_BEYOND = 1.0 + 1e-9  # usual gaps from a state's value: so near ones are on a line through it
+
+
+@dataclass(frozen=True)
+class Completed:
+    """Samples with a value of every state, and what is known of these.
+
+    Attributes
+    ----------
+    trajectories : Trajectories
+        Values that were not observed are on a smoothing spline through those of the same state.
+    errors : list of arrays (n, d), Noise or None
+        Of the samples: inf for values that were not observed, nan where errors are not known; None where all
+        were observed and no errors are known.
+    """
+
+    trajectories: Trajectories
+    errors: Known | None
+
+
+def has_gaps(trajectories: Trajectories) -> bool:
+    """Whether dropping the samples that lack a state would lose more than a tenth of what was observed."""
+    seen = np.concatenate([np.isfinite(x) for _, x in trajectories.arrays()])
+    return int(seen[~seen.all(axis=1)].sum()) > _LOSS * int(seen.sum())
+
+
+def completed(caller: str | None, trajectories: Trajectories, sigma: Known | None = None) -> Completed:
+    """A record as searches take it: values of every state at every time that is kept.
+
+    Where dropping the samples that lack a state would lose more than a tenth of what was observed, as where
+    states were sampled at different times, the missing values are estimated from the same state's neighbours.
+    Smoothers and trajectory fits do not count these; they only stand in products of states in regressions.
+    Samples are dropped within gaps of a state of more than six times its usual ones, and farther than one of
+    these before its first and behind its last value.
+
+    Parameters
+    ----------
+    caller : str or None
+        Named in messages; None where what was dropped has been said before.
+    trajectories : Trajectories
+        As given.
+    sigma : list of arrays (n, d), Noise or None
+        Known errors of the observations.
+
+    Returns
+    -------
+    Completed
+
+    Raises
+    ------
+    ValueError
+        Where no sample is left.
+
+    Warns
+    -----
+    DataWarning
+        With the number of samples that were dropped, if any was.
+    """
+    pairs = trajectories.arrays()
+    seen = [np.isfinite(x) for _, x in pairs]
+    if all(own.all() for own in seen):
+        return Completed(trajectories, sigma)
+    filled = trajectories
+    if has_gaps(trajectories) and not isinstance(sigma, Noise):
+        usual = _usual_gaps(pairs, seen)
+        values = [_filled(t, x, own, usual) for (t, x), own in zip(pairs, seen, strict=True)]
+        filled = trajectories.with_x(values)
+    kept = [np.isfinite(x).all(axis=1) for _, x in filled.arrays()]
+    complete = _with_every_state(filled, kept) if caller is None else filled.drop_incomplete(caller)
+    if sigma is None and all(own[rows].all() for own, rows in zip(seen, kept, strict=True)):
+        return Completed(complete, None)
+    if isinstance(sigma, Noise):
+        return Completed(complete, sigma)
+    given = [np.full(own.shape, np.nan) for own in seen] if sigma is None else sigma
+    errors = [
+        np.where(own, error, np.inf)[rows]
+        for own, error, rows in zip(seen, given, kept, strict=True)
+        if rows.any()
+    ]
+    return Completed(complete, errors)
+
+
+def _with_every_state(trajectories: Trajectories, kept: Sequence[np.ndarray]) -> Trajectories:
+    used = [k for k, rows in enumerate(kept) if rows.any()]
+    if not used:
+        raise ValueError("expected samples of all states that are near each other in time, got none.")
+    return trajectories[used].select_samples([np.flatnonzero(kept[k]) for k in used])
+
+
+def errors_of_pairs(whole: Completed) -> Known | None:
+    """The errors of trajectories of two and more samples, which searches see."""
+    if whole.errors is None or isinstance(whole.errors, Noise):
+        return whole.errors
+    return [own for own in whole.errors if len(own) >= 2]
+
+
+def _usual_gaps(pairs: Sequence[tuple[np.ndarray, np.ndarray]], seen: Sequence[np.ndarray]) -> list[float]:
+    """Median time between two values of each state."""
+    usual = []
+    for j in range(seen[0].shape[1]):
+        gaps = np.concatenate([np.diff(t[own[:, j]]) for (t, _), own in zip(pairs, seen, strict=True)])
+        usual.append(float(np.median(gaps)) if len(gaps) else 0.0)
+    return usual
+
+
+def _filled(t: np.ndarray, x: np.ndarray, seen: np.ndarray, usual: Sequence[float]) -> np.ndarray:
+    """Values (n, d) with those that were not observed estimated, where they are between near ones."""
+    near = seen.copy()
+    for j, own in enumerate(seen.T):
+        at = t[own]
+        if len(at) < FEWEST:
+            continue
+        behind = np.searchsorted(at, t)  # number of the next value
+        before, after = at[np.maximum(behind - 1, 0)], at[np.minimum(behind, len(at) - 1)]
+        between = (behind > 0) & (behind < len(at)) & (after - before <= _BRIDGED * usual[j])
+        beside = np.minimum(np.abs(t - before), np.abs(t - after)) <= _BEYOND * usual[j]
+        near[~own & (between | beside), j] = True
+    zero = np.where(seen, x, 0.0)
+    states, _ = smoothed_between(TIME_AWARE[-1], t - t[0], zero, seen, float(t[-1] - t[0]))
+    return np.where(seen, x, np.where(near, states, np.nan))
+
+
+def smoothed_between(
+    smoother: Smoother, t: np.ndarray, z: np.ndarray, known: np.ndarray, span: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """States and slopes (n, d) at all times, each state smoothed by its own known samples.
+
+    Between these it is the cubic through their smoothed states and slopes, before the first and behind the
+    last a line. A state with fewer than `FEWEST` known samples is smoothed by all values.
+
+    Parameters
+    ----------
+    smoother : Smoother
+        Sees the known samples of one state at a time.
+    t, z : arrays (n,), (n, d)
+        Times and values.
+    known : bool array (n, d)
+        Which values the smoother sees.
+    span : float
+        See `Smoother`.
+    """
+    from scipy.interpolate import CubicHermiteSpline  # deferred: few records have gaps
+
+    if known.all():
+        return smoother(t, z, span=span)
+    states, slopes = np.empty_like(z), np.empty_like(z)
+    for j, own in enumerate(known.T):
+        rows = np.flatnonzero(own) if own.sum() >= FEWEST else np.arange(len(t))
+        at = t[rows]
+        (values,), (rates,) = (
+            part.T for part in smoother(at - at[0], np.ascontiguousarray(z[rows, j : j + 1]), span=span)
+        )
+        if len(at) < 2:
+            states[:, j], slopes[:, j] = z[:, j], 0.0
+            continue
+        curve = CubicHermiteSpline(at, values, rates)
+        inside = np.clip(t, at[0], at[-1])
+        slopes[:, j] = curve(inside, 1)
+        states[:, j] = curve(inside) + slopes[:, j] * (t - inside)
+        states[rows, j], slopes[rows, j] = values, rates
+    return states, slopes

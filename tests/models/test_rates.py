@@ -1,0 +1,87 @@
+"""Measured rates are used by every search, by the errors that they turn out to have."""
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys import Trajectories
+from fim_dynsys.errors import IgnoredInputWarning
+
+PREY = fim_dynsys.SymbolicField(["1.1*x - 0.4*x*y", "0.1*x*y - 0.4*y"], {}, state_names=["x", "y"])
+TRUE = np.array([1.1, -0.4, -0.4, 0.1])
+
+
+@pytest.fixture(scope="module")
+def record():
+    t = np.linspace(0.0, 20.0, 41)
+    x = fim_dynsys.simulate(PREY, [10.0, 5.0], t, rtol=1e-10).x[0]
+    return t, x, PREY(x)
+
+
+def noisy(values: np.ndarray, level: float, seed: int) -> np.ndarray:
+    return values + level * values.std(axis=0) * np.random.default_rng(seed).standard_normal(values.shape)
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "sindy-strong", "symbolic"])
+def test_rates_make_coefficients_better(name, record):
+    t, x, v = record
+    errors = {True: [], False: []}
+    for seed in range(3):
+        y, rates = noisy(x, 0.1, seed), noisy(v, 0.02, 100 + seed)
+        for given in (True, False):
+            model = fim_dynsys.load(name).fit(y, t, x_dot=rates if given else None)
+            at = model.field_(x)
+            errors[given].append(float(np.abs(at - v).max() / np.abs(v).max()))
+    assert np.mean(errors[True]) < 0.7 * np.mean(errors[False])
+    assert np.mean(errors[True]) < 0.05
+
+
+def test_standard_errors_hold_with_rates(record):
+    t, x, v = record
+    pulls = []
+    for seed in range(8):
+        model = fim_dynsys.load("sindy-strong").fit(noisy(x, 0.05, seed), t, x_dot=noisy(v, 0.05, 50 + seed))
+        found, errors = model.coefficients(), model.field_.standard_errors.T
+        if np.count_nonzero(found) == 4:
+            pulls.append((found[found != 0.0] - TRUE) / errors[found != 0.0])
+    assert len(pulls) >= 6
+    assert 0.5 < np.sqrt(np.mean(np.square(pulls))) < 1.7  # 24 to 32 normal deviates have .75 to 1.25
+
+
+def test_rates_that_say_nothing_change_nothing(record):
+    t, x, v = record
+    rng = np.random.default_rng(3)
+    y = noisy(x, 0.01, 0)
+    plain = fim_dynsys.load("sindy-strong").fit(y, t).coefficients()
+    noise = 30.0 * v.std(axis=0) * rng.standard_normal(v.shape)
+    with_noise = fim_dynsys.load("sindy-strong").fit(y, t, x_dot=v + noise).coefficients()
+    np.testing.assert_allclose(with_noise, plain, rtol=0.02)
+
+
+def test_rates_at_single_states_are_enough():
+    x = np.random.default_rng(0).uniform(0.5, 10.0, (60, 2))
+    v = noisy(PREY(x), 0.01, 1)
+    states = Trajectories.from_arrays([own[None] for own in x], [np.zeros(1)] * 60)
+    field = fim_dynsys.load("fim-ode").fit(states, x_dot=[own[None] for own in v]).field_
+    assert np.count_nonzero(field.coefficients) == 4
+    pulls = field.coefficients - fim_dynsys.load("sindy-strong").fit(*_of(PREY)).field_.coefficients
+    assert np.abs(pulls).max() < 0.03
+
+
+def _of(field):
+    t = np.linspace(0.0, 20.0, 200)
+    return fim_dynsys.simulate(field, [10.0, 5.0], t, rtol=1e-10).x[0], t
+
+
+def test_missing_rates_are_left_out(record):
+    t, x, v = record
+    rates = np.where(np.arange(len(t))[:, None] % 2, v, np.nan)
+    model = fim_dynsys.load("sindy-strong").fit(noisy(x, 0.05, 0), t, x_dot=rates)
+    assert any("measured rates counted" in said for said in model.field_.fit_info.inference.notes)
+
+
+def test_with_knowledge_rates_have_no_effect_and_that_is_said(record):
+    t, x, v = record
+    model = fim_dynsys.load("sindy-strong", knowledge=fim_dynsys.Knowledge(nonnegative=["x0"]))
+    with pytest.warns(IgnoredInputWarning, match="x_dot has no effect"):
+        model.fit(x, t, x_dot=v)
