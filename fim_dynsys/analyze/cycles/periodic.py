@@ -375,7 +375,8 @@ def search_cycles(
                     done = bar.n
                     search.run(own, direction, bar)
                     bar.update(done + ROUNDS * len(own) - bar.n)
-                search.run_implicit()
+                    if direction > 0:
+                        search.run_implicit()  # before stiff paths backwards in time take all that is left
                 if field.dim == 2:
                     search_beside(search)
                     against += [cycle for pair in contradictions(search) for cycle in pair]

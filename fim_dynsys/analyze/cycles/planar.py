@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,21 @@ _STEPS = 2_000  # in a window: more are those of stiff corners, where explicit s
 # Logarithm of the multiplier below which a cycle draws all around it onto itself in part of a turn: a second
 # one beside it would be a canard, and a return map tells nothing of it.
 _FLAT = -200.0
+# Displacement, by the distance of two starts, below which it is no jump where closer ones show no change of
+# sign: that is lost in the error of the integration.
+_FLAT_MAP = 0.1
 _TIMES = 0.2  # relative difference of the times of return on both sides of a cycle: more is a jump of the map
 _REST = 1e-6  # speed, by that of the field, of a trajectory at rest
+
+
+class _Bracket(NamedTuple):
+    """Two starts on a line between which a trajectory closes."""
+
+    low: float
+    high: float
+    time: float  # once round
+    attracts: bool
+    flat: bool  # whether the displacement there is small for the distance of the two
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +106,8 @@ class _Line:
             rows, z, elapsed, window = rows[going], solution.x_stop[going], elapsed + window, 2.0 * window
         return back, times
 
-    def brackets(self, s: np.ndarray, first: float, windows: int) -> list[tuple[float, float, float, bool]]:
-        """Neighbouring starts between which a trajectory closes: both, the time, and whether it attracts."""
+    def brackets(self, s: np.ndarray, first: float, windows: int) -> list[_Bracket]:
+        """Neighbouring starts between which a trajectory closes."""
         back, times = self.returns(s, first, windows)
         known = np.flatnonzero(np.isfinite(back))
         s, back, times = s[known], back[known], times[known]
@@ -108,22 +122,29 @@ class _Line:
                 time = float(np.mean(times[i : i + 2]))
                 if abs(times[i] - times[i + 1]) > _TIMES * time and abs(s[i + 1] - s[i]) < _TIMES * abs(s[i]):
                     continue
-                found.append((float(s[i]), float(s[i + 1]), time, bool(outwards[nearer] > 0)))
+                slope = float(np.abs(moved[i : i + 2]).max() / abs(s[i + 1] - s[i]))
+                found.append(
+                    _Bracket(
+                        float(s[i]), float(s[i + 1]), time, bool(outwards[nearer] > 0), slope < _FLAT_MAP
+                    )
+                )
         return found
 
     def look(self, s: np.ndarray, first: float, windows: int, size: float) -> bool:
         """Search the line for cycles that are not known; whether one was found."""
         before = len(self.search.found)
-        for low, high, time, attracts in self.brackets(s, first, windows):
+        for bracket in self.brackets(s, first, windows):
             for _ in range(_SUBDIVISIONS):
-                finer = self.brackets(np.linspace(low, high, _FINER), 1.5 * time, 1)
+                ends = np.linspace(bracket.low, bracket.high, _FINER)
+                finer = self.brackets(ends, 1.5 * bracket.time, 1)
                 if not finer:
                     break
-                low, high, time, attracts = finer[0]
-            if not finer:
+                bracket = finer[0]
+            if not finer and not bracket.flat:
                 continue  # the displacement jumps, as where a path is caught by something else
-            middle = self.states(np.array([(low + high) / 2]))[0]
-            self.search.try_guess(middle, time, min(size, abs(low)), 1 if attracts else -1)
+            middle = self.states(np.array([(bracket.low + bracket.high) / 2]))[0]
+            smallest = min(size, abs(bracket.low))
+            self.search.try_guess(middle, bracket.time, smallest, 1 if bracket.attracts else -1)
         return len(self.search.found) > before
 
 

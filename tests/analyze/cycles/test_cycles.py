@@ -239,6 +239,16 @@ def test_relaxation_oscillations_of_stiff_fields(mu, period):
     assert found.log_moduli[0, 1] < -1e3  # the multiplier itself underflows
 
 
+def test_stiff_paths_backwards_in_time_leave_the_budget_to_what_attracts():
+    """Van der Pol in Lienard's plane: period by Radau. Backwards all of the budget goes into stiff paths."""
+    field = CallableField(
+        lambda x: np.stack([100.0 * (x[:, 1] - x[:, 0] ** 3 / 3 + x[:, 0]), -x[:, 0] / 100.0], axis=1), 2
+    )
+    found = limit_cycles(field, [(-3, 3), (-1, 1)], n_seeds=16, budget=600_000)
+    assert found.period == pytest.approx([162.83707108], rel=1e-7) and found.stable.all()
+    assert found.effort.exhausted
+
+
 def test_repelling_cycles_in_space_are_found_backwards():
     """The circle r = 1, z = 0 repels from all sides inside r = 2, with multipliers exp(2 pi) and exp(pi)."""
 
@@ -304,6 +314,20 @@ def close_pair(x, y):
     r = np.hypot(x, y)
     g = (1 - r) * (1.002 - r)
     return x * g - y, y * g + x
+
+
+def test_three_cycles_whose_return_map_hardly_moves_between_them():
+    """Radii 1, 1.01 and 1.02: a turn moves 2e-6 at most, about the error of the return map."""
+
+    def rhs(x):
+        radius = np.hypot(*x.T)
+        growth = (1.0 - radius) * (1.01 - radius) * (1.02 - radius)
+        return np.stack([x[:, 0] * growth - x[:, 1], x[:, 1] * growth + x[:, 0]], axis=1)
+
+    found = limit_cycles(CallableField(rhs, 2), [(-1.5, 1.5)] * 2, n_seeds=8)
+    radii = sorted(float(np.hypot(*x)) for x in found.x)
+    assert radii == pytest.approx([1.0, 1.01, 1.02], abs=1e-5)
+    assert sorted(found.kind) == [CycleKind.STABLE, CycleKind.STABLE, CycleKind.UNSTABLE]
 
 
 def test_two_cycles_close_to_each_other():
