@@ -1,8 +1,8 @@
 """Fits of a problem from many starts, by pieces of the runs first where their states were measured."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from fim_dynsys.estimation.parameters import ParameterSpace
 from fim_dynsys.estimation.problem import Problem, Run, piece
 from fim_dynsys.estimation.starts import draw_starts
 
+_SCREENING = 1e-3  # relative tolerance of the integration of draws that are only compared
 _COARSE = 1e-5  # relative tolerance of the integration during a search
 _SCREENED = 8  # draws for each start that is followed
+_TOGETHER = 2  # starts that are chosen from the draws that are screened together
 _ROUGH, _LAST = 100, 300  # iterations
 SAME = 0.05
 """Log-likelihood units: the same minimum."""
@@ -102,12 +104,22 @@ class Fit:
         if self.descent.outcome is not Outcome.CONVERGED:
             found.append(f"the best search ended without convergence ({self.descent.outcome.value})")
         agreed = int(np.sum(self.converged))
-        if agreed < _AGREED <= len(self.values):
+        if agreed < _AGREED <= len(self.values) and not explains(self.problem.objective, self.descent):
             found.append(
                 f"{agreed} of {len(self.values)} searches ended in the best minimum; a better one may exist, "
                 "so fit again with more starts or narrower bounds"
             )
         return tuple(found)
+
+
+def explains(objective: Objective, descent: Descent) -> bool:
+    """Whether a fit leaves what known errors make of the truth: no other minimum can be much better.
+
+    Its squares are within a standard deviation of their number; half of that is what could be gained.
+    """
+    if not np.isfinite(descent.value) or objective.estimated.any() or not objective.n:
+        return False
+    return descent.evaluation.misfit <= 1.0 + float(np.sqrt(2.0 / objective.n))
 
 
 def same_place(ends: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -147,29 +159,26 @@ def fit_problem(
     begun += [np.concatenate([theta, draws[0, q:]]) for theta in regressed]
     named = any(p.start is not None for p in problem.parameters)
     begun += [draws[0]] if named else []
-    screened = np.array([objective.value(theta, 1e-3) for theta in draws])
-    order = np.argsort(screened, kind="stable")
-    screened_best = float(np.min(screened, initial=np.inf))
-    begun += [draws[k] for k in order if np.isfinite(screened[k])]
+    screened = _Screening(objective, draws)
     enough, least = (_ENOUGH_SHOWN, _AT_LEAST_SHOWN) if regressed else (_ENOUGH, _AT_LEAST)
     if shown is not None and max(len(c) for c in _all_cuts(problem, shown)) > _LONG:
         n_starts = min(n_starts, least)
     searches: list[Descent] = []
     starts = []
-    for theta in begun:
+    for theta in chain(begun, screened):
         if len(searches) >= n_starts:
             break
         found = descend(objective, theta, coarse, _ROUGH, decrement=1e-3)
-        if found.outcome is Outcome.FAILED or (found.iterations == 0 and found.value > screened_best + SAME):
+        if found.outcome is Outcome.FAILED or (found.iterations == 0 and found.value > screened.best + SAME):
             continue  # on a plateau, where nothing depends on the parameters
         searches.append(found)
         starts.append(theta)
         values = np.array([s.value for s in searches])
         if len(values) >= least:
-            best_so_far = searches[int(np.argmin(values))].theta
-            same = same_place(np.array([s.theta for s in searches]), best_so_far)
+            best_so_far = searches[int(np.argmin(values))]
+            same = same_place(np.array([s.theta for s in searches]), best_so_far.theta)
             hits = np.sum(same | (values < values.min() + SAME))
-            if hits >= max(enough, _OFTEN * len(values)):
+            if hits >= max(enough, _OFTEN * len(values)) or explains(objective, best_so_far):
                 break
     whole = _polished(objective, searches)
     best = (
@@ -190,6 +199,38 @@ def fit_problem(
         return best
     by_pieces = _by_pieces(problem, shown, regressed, best)
     return _between_poles(problem, shown, draws) if by_pieces is None else by_pieces
+
+
+class _Screening:
+    """Draws worth following, best first: as many are looked at as the searches need.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is minimised.
+    draws : array (n, q)
+        Coordinates.
+
+    Attributes
+    ----------
+    best : float
+        The least objective so far.
+    """
+
+    def __init__(self, objective: Objective, draws: np.ndarray) -> None:
+        self._objective, self._draws = objective, draws
+        self.best = np.inf
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        left: list[tuple[float, np.ndarray]] = []
+        for first in range(0, len(self._draws), _SCREENED * _TOGETHER):
+            own = self._draws[first : first + _SCREENED * _TOGETHER]
+            values = [self._objective.value(theta, _SCREENING) for theta in own]
+            self.best = min(self.best, *values)
+            order = [k for k in np.argsort(values, kind="stable") if np.isfinite(values[k])]
+            yield from (own[k] for k in order[:_TOGETHER])
+            left += [(values[k], own[k]) for k in order[_TOGETHER:]]
+        yield from (theta for _, theta in sorted(left, key=lambda pair: pair[0]))
 
 
 def refined(fit: Fit | None, problem: Problem, starts: Sequence[np.ndarray]) -> Fit | None:
@@ -272,10 +313,12 @@ def _regressed(problem: Problem, shown: Sequence[np.ndarray], draws: np.ndarray)
     short = [np.arange(0, len(run.times), max((len(run.times) - 1) // 60, 1)) for run in problem.runs]
     cut = _cut(problem, shown, short, False)
     cut = cut.with_runs(cut.runs[:: max(len(cut.runs) // _LOOKED_AT, 1)])
-    objective, draws = cut.objective, draws[: _SCREENED * _REGRESSED]
-    screened = np.array([objective.value(theta[:q], 1e-3) for theta in draws])
-    order = [k for k in np.argsort(screened, kind="stable") if np.isfinite(screened[k])]
-    found = [descend(objective, draws[k, :q], _COARSE, _ROUGH, decrement=1e-3) for k in order[:_REGRESSED]]
+    objective, found = cut.objective, []
+    for theta in islice(_Screening(objective, draws[: _SCREENED * _REGRESSED, :q]), _REGRESSED):
+        found.append(descend(objective, theta, _COARSE, _ROUGH, decrement=1e-3))
+        values = [s.value for s in found]
+        if np.sum(np.array(values) < min(values) + SAME) >= _AGREED:
+            break
     found.sort(key=lambda s: s.value)
     kept: list[np.ndarray] = []
     for s in found:

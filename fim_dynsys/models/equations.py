@@ -18,6 +18,7 @@ from fim_dynsys.errors import (
     warn,
 )
 from fim_dynsys.estimation.curves import function_curve, sampled_curve
+from fim_dynsys.estimation.descent import Outcome
 from fim_dynsys.estimation.description import Description, describe
 from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.estimation.fits import Fit, fit_problem, refined
@@ -54,6 +55,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
 _NOTICED = 2.0  # noise levels that are left: other starts are looked for
+_AS_NOISE = 1.15  # noise levels that are left: no other minimum can be much better
 
 
 class EquationsModel(VectorFieldModel):
@@ -416,6 +418,7 @@ class EquationsModel(VectorFieldModel):
             "observed": list(columns),
             "hold": described.holds,
             "notes": list(described.notes),
+            "doubts": _doubts(described, fit, summary),
         }
         if curves is not None:
             report["curves"] = [[c.starts.tolist(), c.cubics.tolist()] for c in curves]
@@ -523,6 +526,8 @@ class EquationsModel(VectorFieldModel):
                 "other starts, bounds or units may help.",
                 FitWarning,
             )
+        for doubt in report.get("doubts", ()):
+            warn(f"{self._caller}.{method}: {doubt}.", FitWarning)
         unknown = self.field_.fit_info.inference.undetermined
         if unknown:
             warn(
@@ -791,6 +796,13 @@ class EquationsModel(VectorFieldModel):
 def _poor(described: Description, fit: Fit | None) -> bool:
     """Whether a fit leaves more than the noise."""
     return fit is None or summarise(described, fit).quality["residual_over_noise"] > _NOTICED
+
+
+def _doubts(described: Description, fit: Fit, summary: Summary) -> list[str]:
+    """Why a better minimum may exist, where whole paths were fitted and leave more than the noise."""
+    if fit.problem is not described.problem or fit.descent.outcome is not Outcome.CONVERGED:
+        return []
+    return [] if summary.quality["residual_over_noise"] < _AS_NOISE else list(fit.doubts)
 
 
 def _facts(summary: Summary, errors: Sequence[np.ndarray] | Noise | None) -> Inference:
