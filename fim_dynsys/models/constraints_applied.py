@@ -41,9 +41,9 @@ def honoured(
     inputs = field.input_names if isinstance(field, DrivenField) else ()
     given = field.extended if isinstance(field, DrivenField) else field
     assert isinstance(given, DictionaryField)
-    own = Dictionary.polynomial(field.dim + len(inputs), degree)
-    terms, (_, rows) = union([own, given.dictionary])
-    known = knowledge.restriction(own, field.state_names, inputs).extended(own, terms)
+    monomials = Dictionary.polynomial(field.dim + len(inputs), degree)
+    terms, (_, rows) = union([monomials, given.dictionary])
+    known = knowledge.restriction(monomials, field.state_names, inputs).extended(monomials, terms)
     values = np.zeros((len(terms), field.dim))
     values[rows] = given.coefficients[:, : field.dim]
     values = known.clipped(values)[rows]

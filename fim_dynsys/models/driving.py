@@ -240,8 +240,8 @@ def driven_path(
     return path, Status(int(lanes.status[0])), reached
 
 
-def _between(cubics: np.ndarray, own: np.ndarray, part: np.ndarray) -> np.ndarray:
-    return at(cubics[own], part)
+def _between(cubics: np.ndarray, rows: np.ndarray, part: np.ndarray) -> np.ndarray:
+    return at(cubics[rows], part)
 
 
 _Inputs = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -275,24 +275,26 @@ class _Lanes:
         most = _STEPS_BETWEEN + 2.0 * float(gaps.max()) / self.longest
         while len(active) and used < most:
             used += 1
-            own, remaining = rows[active], gaps[active] - done[active]
-            h = np.minimum(self.h[own], self.longest)
+            rows_under_way, remaining = rows[active], gaps[active] - done[active]
+            h = np.minimum(self.h[rows_under_way], self.longest)
             step = np.where(h > remaining * (1.0 - 1e-12), remaining, h)
             begun, width = done[active] / gaps[active], step / gaps[active]
-            new, error = self._step(own, step, begun, width, partial(inputs, active))
+            new, error = self._step(rows_under_way, step, begun, width, partial(inputs, active))
             good = error <= 1.0
             factor = np.where(np.isfinite(error), np.clip(self.pair.step_factor(error), 0.1, 8.0), 0.25)
             grown = step * np.where(good, np.maximum(factor, 0.2), np.minimum(factor, 0.9))
             # a step cut short by a sample says little of the longer ones
-            self.h[own] = np.where(good & (factor >= 1.0), np.maximum(grown, self.h[own]), grown)
-            self.x[own[good]] = new[good]
+            self.h[rows_under_way] = np.where(
+                good & (factor >= 1.0), np.maximum(grown, self.h[rows_under_way]), grown
+            )
+            self.x[rows_under_way[good]] = new[good]
             done[active[good]] = np.where(step == remaining, gaps[active], done[active] + step)[good]
-            self.status[own[good & (np.abs(new) > self.bound).any(axis=1)]] = Status.LEFT_BOUNDS
-            stuck = ~good & (self.h[own] < 1e-14 * gaps[active])
-            self.status[own[stuck]] = np.where(
+            self.status[rows_under_way[good & (np.abs(new) > self.bound).any(axis=1)]] = Status.LEFT_BOUNDS
+            stuck = ~good & (self.h[rows_under_way] < 1e-14 * gaps[active])
+            self.status[rows_under_way[stuck]] = np.where(
                 np.isfinite(error[stuck]), Status.STEP_TOO_SMALL, Status.NON_FINITE
             )
-            active = active[(done[active] < gaps[active]) & (self.status[own] == 0)]
+            active = active[(done[active] < gaps[active]) & (self.status[rows_under_way] == 0)]
         self.stiff[rows[active]] = True
         for i in np.flatnonzero(self.stiff[rows] & (self.status[rows] == 0) & (done < gaps)):
             alone = partial(inputs, np.array([i]))

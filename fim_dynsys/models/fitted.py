@@ -142,7 +142,7 @@ class FittedModel(Estimator):
         field = self._fitted_field()
         if isinstance(x, list | tuple) and not is_point(x):
             given = u if isinstance(u, list | tuple) else [u] * len(x)
-            return [self.predict(part, own) for part, own in zip(x, given, strict=True)]
+            return [self.predict(part, inputs) for part, inputs in zip(x, given, strict=True)]
         if isinstance(x, xr.DataArray):
             return x.copy(data=self.predict(real_array(x.values, f"{self._caller}.predict", "x"), u)).rename(
                 "x_dot"
@@ -627,13 +627,13 @@ class FittedModel(Estimator):
     # ------------------------------------------------------------------ display
 
     def __repr__(self) -> str:
-        own = super().__repr__()
+        text = super().__repr__()
         if not self.__sklearn_is_fitted__():
-            return own
+            return text
         field = self.field_
         context = samples_of(field, self.context_)
         fitted = f"fitted to {int(np.sum(context.n_obs))} samples of {', '.join(context.state_names)}"
-        return "\n".join([*self._shown_equations(False), field.fit_info.summary(), f"{own}, {fitted}"])
+        return "\n".join([*self._shown_equations(False), field.fit_info.summary(), f"{text}, {fitted}"])
 
     def _shown_equations(self, errors: bool = True) -> list[str]:
         """Lines of equations; none where the field is no sum of terms, which are not sought for display."""

@@ -149,7 +149,7 @@ def _strongest(search: Search, samples: Sequence[tuple[np.ndarray, np.ndarray]])
     """The frequency whose sine and cosine explain the largest share of what is left of a state's slopes."""
     seen = search.observations
     columns = search.dictionary.evaluate(np.concatenate(seen.path))
-    slopes = np.concatenate([own for _, own in seen.splines])
+    slopes = np.concatenate([rates for _, rates in seen.splines])
     pieces = zip(seen.samples, seen.origin, strict=True)
     times = np.concatenate([samples[k][0][first] + t * seen.time_unit for (t, _), (k, first) in pieces])
     basis, _ = np.linalg.qr(columns / np.linalg.norm(columns, axis=0))
@@ -161,6 +161,6 @@ def _strongest(search: Search, samples: Sequence[tuple[np.ndarray, np.ndarray]])
     gains = []
     for omega in omegas:
         pair = waves([omega], times)
-        own, _ = np.linalg.qr(pair - basis @ (basis.T @ pair))
-        gains.append(float(np.max(np.sum((own.T @ residual) ** 2, axis=0))))
+        directions, _ = np.linalg.qr(pair - basis @ (basis.T @ pair))
+        gains.append(float(np.max(np.sum((directions.T @ residual) ** 2, axis=0))))
     return float(omegas[np.argmax(gains)]) if gains else None

@@ -120,10 +120,10 @@ def _named(models: Models) -> dict[str, VectorFieldModel]:
     if not isinstance(models, Mapping | list | tuple):
         raise ValueError(f"compare: expected a dict or a list of models, got {type(models).__name__}.")
     if isinstance(models, Mapping):
-        own = list(models.items())
+        named = list(models.items())
     else:
-        own = [("pysindy" if _is_stock(m) else getattr(m, "name", ""), m) for m in models]
-    pairs = [(str(name), _wrapped(model)) for name, model in own]
+        named = [("pysindy" if _is_stock(m) else getattr(m, "name", ""), m) for m in models]
+    pairs = [(str(name), _wrapped(model)) for name, model in named]
     wrong = [type(model).__name__ for _, model in pairs if not isinstance(model, VectorFieldModel)]
     if wrong or not pairs:
         raise ValueError(
@@ -153,22 +153,22 @@ def _wrapped(model: Any) -> Any:
 def _measured(
     name: str, model: VectorFieldModel, seen: Trajectories, unseen: Trajectories, horizon: float | None
 ) -> tuple[float, ...]:
-    own = model.with_own_parameters()
+    copy = model.with_own_parameters()
     began = time.process_time()
     try:
-        own.fit(seen)
+        copy.fit(seen)
     except ValueError as error:  # a model that refuses these data has failed on them, the others go on
         warn(f"compare: {name} failed: {error}", FitWarning)
         return -np.inf, np.inf, np.inf, np.nan, time.process_time() - began
     seconds = time.process_time() - began
-    path_r2 = path_score("compare", own.field_, unseen, horizon)
-    field = own.field_
+    path_r2 = path_score("compare", copy.field_, unseen, horizon)
+    field = copy.field_
     known = isinstance(field, DictionaryField | DrivenField | SymbolicField)
     return (
         path_r2,
         float(np.sqrt(1.0 - path_r2)),
-        _slope_error(own, unseen),
-        own.complexity if known else np.nan,
+        _slope_error(copy, unseen),
+        copy.complexity if known else np.nan,
         seconds,
     )
 

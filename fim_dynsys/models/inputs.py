@@ -68,8 +68,8 @@ def as_trajectories(
             f"fit: expected inputs u as an array, a list of arrays or a function, got {type(u).__name__}."
         )
     if callable(u):
-        times = [own for own, _ in as_trajectories(x, t).arrays()]
-        at_samples = [_evaluated(u, own) for own in times]
+        times = [times_of_one for times_of_one, _ in as_trajectories(x, t).arrays()]
+        at_samples = [_evaluated(u, t_of_one) for t_of_one in times]
         hold = _closest(u, times, at_samples)
         return as_trajectories(x, t, feature_names, at_samples).with_hold(hold)
     if feature_names is not None and (
@@ -160,13 +160,13 @@ def held(caller: str, trajectories: Trajectories) -> list[str]:
     ]
     said = []
     for i, name in enumerate(trajectories.input_names):
-        kinds = {own.hold[i] for own in found}
+        kinds = {curve.hold[i] for curve in found}
         if Hold.PREVIOUS in kinds:
             said.append(f"{name} keeps its value between samples")
         elif Hold.LINEAR in kinds:
             said.append(f"{name} goes along lines between samples")
     unsure = [
-        name for i, name in enumerate(trajectories.input_names) if not all(own.sure[i] for own in found)
+        name for i, name in enumerate(trajectories.input_names) if not all(curve.sure[i] for curve in found)
     ]
     if unsure:
         warn(
@@ -294,7 +294,7 @@ def complete_errors(sigma: Known | None, trajectories: Trajectories) -> Known | 
     if sigma is None or isinstance(sigma, Noise):
         return sigma
     rows = [np.isfinite(x).all(axis=1) for _, x in trajectories.arrays()]
-    return [own[seen] for own, seen in zip(sigma, rows, strict=True) if seen.sum() >= 2]
+    return [errors[seen] for errors, seen in zip(sigma, rows, strict=True) if seen.sum() >= 2]
 
 
 def error_list(caller: str, sigma: Errors, trajectories: Trajectories) -> list[np.ndarray] | Noise:
@@ -332,7 +332,7 @@ def error_list(caller: str, sigma: Errors, trajectories: Trajectories) -> list[n
         if "state" in sigma.coords:
             sigma = sigma.sel(state=list(trajectories.state_names))
         values = sigma.transpose(*order).values
-        sigma = [own[:n] for own, n in zip(values, trajectories.n_obs, strict=True)]
+        sigma = [errors[:n] for errors, n in zip(values, trajectories.n_obs, strict=True)]
     wanted = [x.shape for _, x in trajectories.arrays()]
     if isinstance(sigma, Mapping):
         if set(sigma) != set(trajectories.state_names):
@@ -349,15 +349,15 @@ def error_list(caller: str, sigma: Errors, trajectories: Trajectories) -> list[n
         errors = [np.broadcast_to(whole, shape) for shape in wanted]
     else:
         given = list(sigma) if isinstance(sigma, list | tuple) else [sigma]
-        errors = [real_array(own, caller, "sigma") for own in given]
-        errors = [own[:, None] if own.ndim == 1 else own for own in errors]
-    if [own.shape for own in errors] != wanted:
+        errors = [real_array(one, caller, "sigma") for one in given]
+        errors = [one[:, None] if one.ndim == 1 else one for one in errors]
+    if [one.shape for one in errors] != wanted:
         raise ValueError(
             f"{caller}: expected sigma as a number, one for each of {trajectories.dim} states, or of shapes "
-            f"{wanted}, got {[own.shape for own in errors]}."
+            f"{wanted}, got {[one.shape for one in errors]}."
         )
     observed = [np.isfinite(x) for _, x in trajectories.arrays()]
-    if not all((own[seen] > 0).all() for own, seen in zip(errors, observed, strict=True)):
+    if not all((one[seen] > 0).all() for one, seen in zip(errors, observed, strict=True)):
         raise ValueError(f"{caller}: expected positive sigma where there are observations, got others.")
     return errors
 
@@ -376,16 +376,16 @@ def without_unknown(trajectories: Trajectories, sigma: Known) -> tuple[Trajector
     if isinstance(sigma, Noise):
         return trajectories, sigma
     pairs = trajectories.arrays()
-    observed = [np.where(np.isfinite(x), own, np.nan) for (_, x), own in zip(pairs, sigma, strict=True)]
+    observed = [np.where(np.isfinite(x), one, np.nan) for (_, x), one in zip(pairs, sigma, strict=True)]
     typical = np.nanmedian(np.concatenate(observed), axis=0)
     if not np.isfinite(typical).all():
         raise ValueError("fit: expected finite sigma of most samples of each state, got infinite ones.")
-    unknown = [own > _UNKNOWN * typical for own in observed]
-    filled = [np.where(np.isnan(own) | far, typical, own) for own, far in zip(observed, unknown, strict=True)]
-    if not any(own.any() for own in unknown):
+    unknown = [one > _UNKNOWN * typical for one in observed]
+    filled = [np.where(np.isnan(one) | far, typical, one) for one, far in zip(observed, unknown, strict=True)]
+    if not any(rows.any() for rows in unknown):
         return trajectories, filled
     remaining = Trajectories.from_arrays(
-        [np.where(own, np.nan, x) for (_, x), own in zip(pairs, unknown, strict=True)],
+        [np.where(rows, np.nan, x) for (_, x), rows in zip(pairs, unknown, strict=True)],
         [t for t, _ in pairs],
         state_names=trajectories.state_names,
         coords=trajectories.coords,
@@ -400,7 +400,7 @@ def kept_errors(sigma: Known | None) -> dict[str, Any]:
     """What a saved model holds of the errors that it was given."""
     if sigma is None:
         return {}
-    return {"sigma": sigma.value if isinstance(sigma, Noise) else [own.tolist() for own in sigma]}
+    return {"sigma": sigma.value if isinstance(sigma, Noise) else [errors.tolist() for errors in sigma]}
 
 
 def read_errors(caller: str, kept: Any, trajectories: Trajectories) -> Known | None:
@@ -414,7 +414,7 @@ def read_errors(caller: str, kept: Any, trajectories: Trajectories) -> Known | N
     if kept is None or kept == Noise.POISSON.value:
         return None if kept is None else Noise.POISSON
     return error_list(
-        caller, [np.asarray(own) for own in kept] if isinstance(kept, list) else kept, trajectories
+        caller, [np.asarray(errors) for errors in kept] if isinstance(kept, list) else kept, trajectories
     )
 
 
@@ -459,8 +459,8 @@ def with_error_columns(x: Observations, sigma: Errors | None) -> tuple[Observati
     wrong = set(found.state_names) - set(named)
     if wrong:
         raise ValueError(f"fit: expected a column of errors for each state, got none for {sorted(wrong)}.")
-    both = labelled(remaining.assign(**{name: own for name, own in named.items()}))
-    return found, [own for _, own in both.arrays()]
+    both = labelled(remaining.assign(**{name: values for name, values in named.items()}))
+    return found, [values for _, values in both.arrays()]
 
 
 def check_step(caller: str, t: Times, x_dot: Sequence[np.ndarray], trajectories: Trajectories) -> None:

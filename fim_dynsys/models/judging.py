@@ -113,17 +113,17 @@ def judged(
         assert inputs is not None
         hold = Hold.AUTO if field.context is None else field.context.hold
         cubics = [curves(t, u, hold).cubics for t, u in zip(times, inputs, strict=True)]
-    own = field.extended if isinstance(field, DrivenField) else field
+    terms = field.extended if isinstance(field, DrivenField) else field
     largest = np.abs(first).max(axis=0)
     length = (
         field.length_scale if field.length_scale is not None else np.full(field.dim, largest.max() or 1.0)
     )
     bound = _ESCAPE * np.maximum(length, largest)
-    if isinstance(own, DictionaryField):
-        kept = kept_signs([own])[0, : field.dim]
+    if isinstance(terms, DictionaryField):
+        kept = kept_signs([terms])[0, : field.dim]
         found = followed(
-            own.dictionary,
-            own.coefficients[:, : field.dim],
+            terms.dictionary,
+            terms.coefficients[:, : field.dim],
             starts,
             [t - t[0] for t in times],
             rtol=RTOL,

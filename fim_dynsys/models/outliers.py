@@ -37,13 +37,13 @@ def inferred_robustly(
         None where no sample is far from its neighbours; the field of all samples where those are no outliers.
     """
     suspected = beside(complete.arrays())
-    if not any(own.any() for own in suspected):
+    if not any(rows.any() for rows in suspected):
         return None
     whole = infer(complete, context)
     about_whole = _beyond(whole, complete, suspected)
     if about_whole is not None and not _share(about_whole, suspected):
         return whole
-    seen = complete.select_samples([np.flatnonzero(~own) for own in suspected])
+    seen = complete.select_samples([np.flatnonzero(~rows) for rows in suspected])
     field = infer(seen, seen)
     outside = _beyond(field, complete, suspected)
     if outside is None:  # as in chaos
@@ -52,7 +52,7 @@ def inferred_robustly(
     else:
         if not _share(outside, suspected if about_whole is None else about_whole):
             return whole
-        kept = complete.select_samples([np.flatnonzero(~own) for own in outside])
+        kept = complete.select_samples([np.flatnonzero(~rows) for rows in outside])
         if not kept.equals(seen):
             seen, field = kept, infer(kept, kept)
     return _noted(field, int((complete.n_obs - seen.n_obs).sum()))
@@ -78,7 +78,7 @@ def _noted(field: _F, count: int) -> _F:
 
 def _share(some: list[np.ndarray], others: list[np.ndarray]) -> bool:
     """Whether any sample is among both."""
-    return any((own & other).any() for own, other in zip(some, others, strict=True))
+    return any((rows & other).any() for rows, other in zip(some, others, strict=True))
 
 
 def _beyond(

@@ -23,7 +23,7 @@ class Estimator:
         for name in sorted(self._defaults()):
             found[name] = value = getattr(self, name)
             if deep and not isinstance(value, type) and callable(getattr(value, "get_params", None)):
-                found |= {f"{name}__{own}": part for own, part in value.get_params().items()}
+                found |= {f"{name}__{inner}": part for inner, part in value.get_params().items()}
         return found
 
     def set_params(self, **params: Any) -> Self:
@@ -37,12 +37,12 @@ class Estimator:
         known = self._defaults()
         nested: dict[str, dict[str, Any]] = {}
         for key, value in params.items():
-            name, _, own = key.partition("__")
+            name, _, inner = key.partition("__")
             if name not in known:
                 caller, names = type(self).__name__, ", ".join(sorted(known))
                 raise ValueError(f"{caller}.set_params: expected parameters among {names}, got {name!r}.")
-            if own:
-                nested.setdefault(name, {})[own] = value
+            if inner:
+                nested.setdefault(name, {})[inner] = value
             else:
                 setattr(self, name, value)
         for name, values in nested.items():

@@ -147,7 +147,9 @@ class SINDy(VectorFieldModel):
         """The field of a stock model, fitted in place."""
         for name in _PARTS:
             part, method = getattr(model, name), "__call__" if name.startswith("diff") else "fit"
-            if isinstance(part, type) or not all(hasattr(part, own) for own in (method, "get_params")):
+            if isinstance(part, type) or not all(
+                hasattr(part, method_name) for method_name in (method, "get_params")
+            ):
                 raise ValueError(f"{self._caller}: expected pysindy's {name}, got {part!r}.")
         constant = _constant_of(model.feature_library)
         x, t, x_dot, u = _complete(trajectories, x_dot)

@@ -71,7 +71,7 @@ def _main_array(data: xr.Dataset) -> tuple[xr.DataArray, np.ndarray | None, dict
         return array, n_obs, {}, {k: v.copy() for k, v in others.items() if "sample" not in v.dims}
     data = data.set_coords("t") if "t" in data.data_vars else data
     dims = {name: set(variable.dims) - {"trajectory"} for name, variable in data.data_vars.items()}
-    constants = [name for name, own in dims.items() if not own]
+    constants = [name for name, axes in dims.items() if not axes]
     states = [name for name in data.data_vars if name not in constants]
     if not states or any(len(dims[name]) != 1 or not dims[name] & set(_TIME_DIMS) for name in states):
         found = {str(name): variable.dims for name, variable in data.items()}

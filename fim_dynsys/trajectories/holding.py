@@ -24,7 +24,7 @@ class Hold(enum.Enum):
         ValueError
             Where it is none.
         """
-        names = [own.value for own in cls]
+        names = [member.value for member in cls]
         if isinstance(given, Hold):
             return given
         if not isinstance(given, str) or given not in names:

@@ -134,14 +134,16 @@ class PrecisionUpdate(nn.Module):
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
-    def forward(self, hidden: Tensor, own: Tensor, factors: Tensor, mine: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, hidden: Tensor, features: Tensor, factors: Tensor, mine: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """New hidden (B, d, m, H) and the change of the log precision (B, d, m).
 
         Inputs are features `own` to a token, `factors` shared by a term's tokens (B, 1, m, C) and `mine`
         shared by a coordinate's (B, d, 1, C). Linear maps act before anything is repeated: the same numbers
         as on the concatenation, at a third of the cost.
         """
-        token = gelu(hidden + _linear_of_parts(self.embed, own, factors, mine))
+        token = gelu(hidden + _linear_of_parts(self.embed, features, factors, mine))
         first, *rest = self.mix
         assert isinstance(first, nn.Linear)
         over_terms, over_states = token.mean(2, keepdim=True), token.mean(1, keepdim=True)
@@ -260,8 +262,8 @@ class AmortisedNetwork(nn.Module):
         exponents = self._table(x.shape[-1]).exponents.to(encoding.scale.dtype)
         columns = torch.exp(encoding.scale.log() @ exponents.T)
         factor = (encoding.scale / encoding.time_unit[:, None])[:, None] / columns[..., None]
-        own = factor.transpose(1, 2)
-        information = encoding.information / (own[..., :, None] * own[..., None, :])
+        transposed = factor.transpose(1, 2)
+        information = encoding.information / (transposed[..., :, None] * transposed[..., None, :])
         solves = torch.stack(encoding.coefficients, 1) * factor[:, None]
         return Estimate(solves, encoding.variances * factor**2, information, encoding.scale)
 
@@ -309,8 +311,8 @@ class AmortisedNetwork(nn.Module):
             ],
             -1,
         )
-        own = torch.stack([mean.abs(), sd, torch.log(spread), highest], -1)
-        return torch.cat([0.3 * by_level, own, shared[:, None].expand(-1, raw.shape[2], -1)], -1)
+        features = torch.stack([mean.abs(), sd, torch.log(spread), highest], -1)
+        return torch.cat([0.3 * by_level, features, shared[:, None].expand(-1, raw.shape[2], -1)], -1)
 
     def regression(
         self, time: Tensor, mask: Tensor, raw: Tensor, path: Tensor, velocity: Tensor, rows: Tensor
@@ -365,8 +367,8 @@ class AmortisedNetwork(nn.Module):
             size = torch.log(mean.abs() + 1e-5).to(dtype)  # terms below matter to no field: all alike
             spread = 0.5 * torch.log(uncertainty).to(dtype)
             ratio = torch.log1p(mean**2 / uncertainty).to(dtype)
-            own = torch.cat([torch.stack([size, spread, ratio, log_precision], -1) * 0.3, shape], -1)
-            hidden, change = update(hidden, own, factors, mine)
+            features = torch.cat([torch.stack([size, spread, ratio, log_precision], -1) * 0.3, shape], -1)
+            hidden, change = update(hidden, features, factors, mine)
             log_precision = log_precision + _bounded_gradient(change)
             solution, variance = ridge_solve(gram, moment, log_precision.double())
             steps.append(solution.transpose(1, 2) / power)

@@ -45,8 +45,8 @@ class DecodedFIMODE(PretrainedModel):
     @property
     def operator(self) -> DecodedOperator:
         """The network, read at first use."""
-        own, delta = self._untuned, self._delta
-        return own if delta is None else tuned_operator(own, delta)
+        untuned, delta = self._untuned, self._delta
+        return untuned if delta is None else tuned_operator(untuned, delta)
 
     @property
     @abc.abstractmethod

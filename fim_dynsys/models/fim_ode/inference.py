@@ -70,8 +70,8 @@ class AmortisedInference:
         embedding, *choices, floor, forms = self._context(features.astype(np.float32))
         local = self._local(_local_features(counts, raw, states, slopes).astype(np.float32), embedding)
         path, velocity = (
-            _mixture(bank, choice + own)
-            for bank, choice, own in zip((states, slopes), choices, local, strict=True)
+            _mixture(bank, choice + features)
+            for bank, choice, features in zip((states, slopes), choices, local, strict=True)
         )
         # far from what was seen in training the floor may be anything, and must not make all weights zero
         rows = 1.0 / (path**2 + np.exp(np.minimum(floor.astype(float), LARGEST_FLOOR)))
@@ -81,8 +81,8 @@ class AmortisedInference:
         solves, variances, information = self._solves(dictionary, *regression, forms, embedding)
         columns = np.exp(dictionary.exponents @ np.log(scale))
         factor = (scale / time_unit) / columns[:, None]
-        own = factor.T
-        information = information / (own[:, :, None] * own[:, None, :])
+        transposed = factor.T
+        information = information / (transposed[:, :, None] * transposed[:, None, :])
         return Estimate(solves * factor, variances * factor**2, information, scale)
 
     # --- layers ------------------------------------------------------------------------------------------
@@ -113,10 +113,10 @@ class AmortisedInference:
         return np.split(self._linear("local.out", hidden), 2, axis=-1)
 
     def _update(
-        self, name: str, hidden: np.ndarray, own: np.ndarray, factors: np.ndarray, mine: np.ndarray
+        self, name: str, hidden: np.ndarray, features: np.ndarray, factors: np.ndarray, mine: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """New hidden (d, m, H) and the change of the log precision (d, m); see `PrecisionUpdate`."""
-        token = _gelu(hidden + self._linear(f"{name}.embed", own, factors, mine))
+        token = _gelu(hidden + self._linear(f"{name}.embed", features, factors, mine))
         over_terms, over_states = token.mean(axis=1, keepdims=True), token.mean(axis=0, keepdims=True)
         mixed = _gelu(self._linear(f"{name}.mix.0", token, over_terms, over_states))
         hidden = hidden + self._linear(f"{name}.mix.2", mixed)
@@ -149,8 +149,8 @@ class AmortisedInference:
             size = np.log(np.abs(solution) + 1e-5)  # terms below matter to no field: all alike
             ratio = np.log1p(solution**2 / variance)
             seen = np.stack([size, 0.5 * np.log(variance), ratio, log_precision], axis=-1)
-            own = np.concatenate([seen.astype(np.float32) * np.float32(0.3), shape], axis=-1)
-            hidden, change = self._update(f"updates.{k}", hidden, own, factors, mine)
+            features = np.concatenate([seen.astype(np.float32) * np.float32(0.3), shape], axis=-1)
+            hidden, change = self._update(f"updates.{k}", hidden, features, factors, mine)
             log_precision = log_precision + change
             solution, variance = _ridge_solve(gram, moment, log_precision)
             steps.append(solution)
@@ -179,7 +179,7 @@ def _ridge_solve(
     precision = gram + added[:, :, None] * eye
     scale = 1.0 / np.sqrt(np.diagonal(precision, axis1=1, axis2=2))
     scaled = scale[:, :, None] * precision * scale[:, None, :] + 1e-12 * eye
-    factors = [cho_factor(own, lower=True, check_finite=False) for own in scaled]
+    factors = [cho_factor(matrix, lower=True, check_finite=False) for matrix in scaled]
     inverse = np.stack([cho_solve(factor, eye, check_finite=False) for factor in factors])
     solution = scale * (inverse @ (scale * moment)[..., None])[..., 0]
     return solution, np.diagonal(inverse, axis1=1, axis2=2) * scale**2
@@ -227,8 +227,8 @@ def _features(
     gaps = np.concatenate([np.diff(part) for part in np.split(time, np.cumsum(counts)[:-1])])
     shared = np.log([gaps.sum() / len(counts), len(raw), len(counts), np.mean(gaps**2) / np.mean(gaps) ** 2])
     shared[1] -= 5.0
-    own = [np.abs(raw.mean(axis=0)), deviation, np.log(spread), np.abs(raw).max(axis=0)]
-    return np.column_stack([0.3 * by_level.T, *own, np.tile(shared, (raw.shape[1], 1))])
+    features = [np.abs(raw.mean(axis=0)), deviation, np.log(spread), np.abs(raw).max(axis=0)]
+    return np.column_stack([0.3 * by_level.T, *features, np.tile(shared, (raw.shape[1], 1))])
 
 
 def _local_features(

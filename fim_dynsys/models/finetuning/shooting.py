@@ -175,9 +175,9 @@ class Windows:
         self, base: VectorField, basis: RadialBasis, coefficients: np.ndarray
     ) -> ResidualField:
         """The base with the fitted residual, in the units of the data."""
-        own = RadialBasis(basis.centres * self.unit, basis.widths * self.unit)
+        scaled = RadialBasis(basis.centres * self.unit, basis.widths * self.unit)
         amounts = coefficients.reshape(len(basis), self.dim) * self.unit / self.time_unit
-        return ResidualField(base, own, amounts, frame=base.frame, fit_info=base.fit_info)
+        return ResidualField(base, scaled, amounts, frame=base.frame, fit_info=base.fit_info)
 
 
 class Prior(NamedTuple):

@@ -85,9 +85,9 @@ def _add(found: dict[str, np.ndarray], key: str, value: Any) -> None:
     if isinstance(value, np.ndarray) and value.dtype == object and value.size > 1:
         parts: list[dict[str, np.ndarray]] = []
         for item in value.flat:
-            own: dict[str, np.ndarray] = {}
-            _add(own, key, item)
-            parts.append({name: array for name, array in own.items() if array.dtype.kind in "iufb"})
+            kept: dict[str, np.ndarray] = {}
+            _add(kept, key, item)
+            parts.append({name: array for name, array in kept.items() if array.dtype.kind in "iufb"})
         found |= _numbered(parts)
         return
     fields = getattr(value, "_fieldnames", None)
@@ -119,7 +119,9 @@ def _numbered(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray
             joined.setdefault(name, []).append(tall.reshape(n, -1))
         numbers.append(np.full(n, number))
     whole = {name: rows for name, rows in joined.items() if len(rows) == len(parts)}
-    if len({rows.shape[1] for own in whole.values() for rows in own[1:] if own[0].shape[1] != rows.shape[1]}):
+    if len(
+        {rows.shape[1] for runs in whole.values() for rows in runs[1:] if runs[0].shape[1] != rows.shape[1]}
+    ):
         raise ValueError("its trajectories have different numbers of columns")
     return {name: np.concatenate(rows) for name, rows in whole.items()} | {TRIAL: np.concatenate(numbers)}
 
@@ -180,7 +182,7 @@ def _together(name: str, arrays: Mapping[str, np.ndarray], options: Options, not
     if deep:
         return _trials(name, others, deep, time, scalars, options, notes)
     if TRIAL in others and len(others) == 2:  # cells of bare tables
-        name, values = next((key, own) for key, own in others.items() if key != TRIAL)
+        name, values = next((key, value) for key, value in others.items() if key != TRIAL)
         bare = pd.DataFrame(_columns("", values))
         return Table(bare.assign(**{TRIAL: others[TRIAL]}), has_names=False)
     if list(others) == [""]:
@@ -291,10 +293,10 @@ def _trials(
     notes.say(f"{len(x)} trajectories of {x.shape[1]} samples in {key}")
     key = key or "x"
     names = tuple(f"{key}{k}" for k in range(x.shape[2])) if x.shape[2] > 1 else (key,)
-    kept = [own[:: options.every] for own in x]
+    kept = [run[:: options.every] for run in x]
     times = t * options.every if np.ndim(t) == 0 else _every(t, options.every)
     return Parts(x=kept, t=times, state_names=names, units=options.units)
 
 
 def _every(t: Any, every: int) -> Any:
-    return [own[::every] for own in t] if isinstance(t, list) else t[::every]
+    return [run[::every] for run in t] if isinstance(t, list) else t[::every]

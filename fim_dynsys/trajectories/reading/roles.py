@@ -89,8 +89,8 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
     states, inputs, coords = _rest(table, frame, t, runs, times, telling, options, notes)
     trials = suffix_trials(states) if options.trials == "restart" and len(runs) == 1 else {}
     if trials and min(map(len, trials.values())) > 1:
-        own = ", ".join(" ".join(names) for names in trials.values())
-        notes.say(f'states, unless these are trials: {own} (trials="suffix")')
+        listed = ", ".join(" ".join(names) for names in trials.values())
+        notes.say(f'states, unless these are trials: {listed} (trials="suffix")')
     x = _stacked(frame, states)
     u = _stacked(frame, inputs) if inputs else None
     t, x, u, runs = without_repeats(t, x, u, runs, options, notes)
@@ -133,8 +133,8 @@ def _column(table: Table, role: str, name: str) -> str:
     if name in table.frame.columns:
         return name
     for match in (
-        [own for own, written in table.written.items() if written == name],
-        [own for own in table.frame.columns if own.lower() == name.lower()],
+        [column for column, written in table.written.items() if written == name],
+        [column for column in table.frame.columns if column.lower() == name.lower()],
     ):
         if len(match) == 1:
             return match[0]
@@ -208,8 +208,8 @@ def _rest(
     inputs, named = options.columns("inputs"), options.columns("coords")
     coords = {name: frame[name].to_numpy()[firsts] for name in (*telling, *named)}
     for name in named:
-        own = pd.factorize(frame[name])[0]
-        if any((own[run] != own[run[0]]).any() for run in runs):
+        codes_of_column = pd.factorize(frame[name])[0]
+        if any((codes_of_column[run] != codes_of_column[run[0]]).any() for run in runs):
             raise refusal(f"one value of {name!r} in each trajectory", "several", "leave it out of coords=")
     taken = {*times.columns, *telling, *inputs, *named}
     if options.states is not None:
@@ -320,20 +320,20 @@ def _is_counter(frame: pd.DataFrame, name: str, t: np.ndarray, runs: Sequence[np
     if name == "column 1" and name == frame.columns[0]:
         # An index without a name: pandas keeps it when rows are taken out.
         seen = [values[run][np.isfinite(values[run])] for run in runs]
-        rising = np.concatenate([np.diff(own) >= 0 for own in seen])
-        whole = np.concatenate([own == np.floor(own) for own in seen])
+        rising = np.concatenate([np.diff(run) >= 0 for run in seen])
+        whole = np.concatenate([run == np.floor(run) for run in seen])
         return bool(rising.mean() > _MOSTLY and whole.mean() > _MOSTLY) if len(rising) else False
     return clocks.counts_rows(values) or all(clocks.counts_rows(values[run]) for run in runs)
 
 
 def _is_linear(values: np.ndarray, t: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
     """Whether values go on as the time does."""
-    own = np.concatenate([values[run] - values[run[0]] for run in runs])
+    since = np.concatenate([values[run] - values[run[0]] for run in runs])
     other = np.concatenate([t[run] - t[run[0]] for run in runs])
-    if not np.isfinite(own).all() or not other.any():
+    if not np.isfinite(since).all() or not other.any():
         return False
-    slope = own @ other / (other @ other)
-    return bool(np.abs(own - slope * other).max() <= 0.01 * np.ptp(own)) and slope > 0
+    slope = since @ other / (other @ other)
+    return bool(np.abs(since - slope * other).max() <= 0.01 * np.ptp(since)) and slope > 0
 
 
 def _is_beside(values: np.ndarray) -> bool:

@@ -41,7 +41,7 @@ def sheet_as_text(name: str, content: bytes, options: Options, notes: Notes) -> 
             "one sheet with a table", f"{len(filled)} in {name!r}: {quoted(filled)}", "choose one by sheet="
         )
     if len(sheets) > 1:
-        notes.say(f"sheet {next(key for key, own in sheets.items() if own is sheet)!r}")
+        notes.say(f"sheet {next(key for key, table in sheets.items() if table is sheet)!r}")
     return sheet.to_csv(
         header=False, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%S.%f"
     ).encode()

@@ -155,21 +155,21 @@ def _numeric(frame: pd.DataFrame, column: str) -> bool:
 
 def _values(table: Table, column: str, options: Options, notes: Notes) -> tuple[np.ndarray, str]:
     """Times of a column, and their unit."""
-    own = table.frame[column]
-    if dates.looks_dated(own) or (options.time_format is not None and not _numeric(table.frame, column)):
-        return dates.as_seconds(column, own, options, notes), "s"
+    values = table.frame[column]
+    if dates.looks_dated(values) or (options.time_format is not None and not _numeric(table.frame, column)):
+        return dates.as_seconds(column, values, options, notes), "s"
     if not _numeric(table.frame, column):
         raise refusal(
             f"numbers or dates in the time column {column!r}",
-            f"{str(own.iloc[0])!r} among them",
+            f"{str(values.iloc[0])!r} among them",
             "give time_format=",
         )
     unit = table.units.get(column) or clocks.unit_of_name(column)
-    if own.isna().sum() == 0 and clocks.is_time_name(column):
-        counted = dates.unix_seconds(column, own.to_numpy(), notes)
+    if values.isna().sum() == 0 and clocks.is_time_name(column):
+        counted = dates.unix_seconds(column, values.to_numpy(), notes)
         if counted is not None:
             return counted, "s"
-    return own.to_numpy(dtype=np.float64, na_value=np.nan), unit
+    return values.to_numpy(dtype=np.float64, na_value=np.nan), unit
 
 
 def _given(table: Table, column: str, options: Options, notes: Notes) -> Times:
@@ -183,10 +183,10 @@ def _grows(values: np.ndarray, groups: np.ndarray | None) -> clocks.Clock | None
         return clocks.clock_of(values)
     whole = None
     for group in np.unique(groups):
-        own = values[groups == group]
-        if len(own) == 1 and np.isfinite(own).all():
+        times = values[groups == group]
+        if len(times) == 1 and np.isfinite(times).all():
             continue
-        clock = clocks.clock_of(own)
+        clock = clocks.clock_of(times)
         if clock is None:
             return None
         whole = clock if whole is None or clock.repeats or not clock.even else whole

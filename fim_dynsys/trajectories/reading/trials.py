@@ -60,7 +60,7 @@ def _words(name: str) -> str:
 
 def _restarts_with(table: Table, name: str, options: Options) -> bool:
     """Whether a column of labels is needed for the times to grow."""
-    own = pd.factorize(table.frame[name])[0]
+    codes_of_column = pd.factorize(table.frame[name])[0]
     for column in table.frame:
         if column == name or not (clocks.is_time_name(column) or clocks.is_unit_name(column)):
             continue
@@ -69,7 +69,7 @@ def _restarts_with(table: Table, name: str, options: Options) -> bool:
             values = dates.as_seconds(column, table.frame[column], options, Notes())
         if not np.isfinite(values).all() or (np.diff(values) > 0).all():
             continue
-        if all((np.diff(values[own == code]) > 0).all() for code in np.unique(own)):
+        if all((np.diff(values[codes_of_column == code]) > 0).all() for code in np.unique(codes_of_column)):
             return True
     return False
 
@@ -163,7 +163,7 @@ def named_runs(table: Table, options: Options, notes: Notes) -> tuple[Table, Opt
             by_run.setdefault(match["number"], []).append(column)
         bases = [[found[c]["base"] for c in columns] for columns in by_run.values()]
         shared = [c for c in table.frame if c not in found and not dates.looks_dated(table.frame[c])]
-        if len(bases) < 2 or any(own != bases[0] for own in bases) or len(set(bases[0])) < len(bases[0]):
+        if len(bases) < 2 or any(base != bases[0] for base in bases) or len(set(bases[0])) < len(bases[0]):
             continue
         if len(shared) > 1:  # the time, if it is common to all
             continue
@@ -179,7 +179,7 @@ def named_runs(table: Table, options: Options, notes: Notes) -> tuple[Table, Opt
 def _below(
     table: Table, trials: Mapping[str, Sequence[str]], bases: Sequence[str], options: Options
 ) -> tuple[Table, Options]:
-    frame, names = table.frame, {name for own in trials.values() for name in own}
+    frame, names = table.frame, {name for columns in trials.values() for name in columns}
     shared = [c for c in frame if c not in names]
     parts = []
     for label, columns in trials.items():

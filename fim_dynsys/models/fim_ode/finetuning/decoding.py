@@ -129,11 +129,11 @@ def movable(network: PublishedNetwork, moves: str, generator: torch.Generator) -
     dict of str to Tensor
     """
     prefixes = {"all": (*_ENCODER, *_DECODER), "last": ("field_head.6.",)}.get(moves, _DECODER)
-    own = {name: p for name, p in network.named_parameters() if name.startswith(prefixes)}
+    moved = {name: p for name, p in network.named_parameters() if name.startswith(prefixes)}
     if moves != "low-rank":
-        return {name: parameter.requires_grad_() for name, parameter in own.items()}
+        return {name: parameter.requires_grad_() for name, parameter in moved.items()}
     found: dict[str, Tensor] = {}
-    for name, parameter in own.items():
+    for name, parameter in moved.items():
         if parameter.ndim == 2 and min(parameter.shape) > _RANK:
             down = torch.randn(_RANK, parameter.shape[1], generator=generator).to(parameter) * _FACTORS
             found[name + DOWN] = down.requires_grad_()

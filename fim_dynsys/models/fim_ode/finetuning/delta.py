@@ -40,14 +40,14 @@ def tuned_operator(operator: DecodedOperator, delta: Delta) -> DecodedOperator:
 
 def _apply(network: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
     """Write the changes into a network's own parameters."""
-    own = dict(network.named_parameters())
+    parameters = dict(network.named_parameters())
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     changed = {name.removesuffix(DOWN).removesuffix(UP) for name in tensors}
-    if unknown := sorted(changed - own.keys()):
+    if unknown := sorted(changed - parameters.keys()):
         raise ValueError(f"Delta: expected names of the network's weights, got {', '.join(unknown[:3])}.")
     with torch.no_grad():
         for name in changed:
-            weight = own[name]
+            weight = parameters[name]
             if name in tensors:
                 new = tensors[name].to(weight)
             else:
