@@ -93,9 +93,7 @@ def renamed(**names: str) -> Callable[[Callable[Arguments, Returned]], Callable[
                     raise TypeError(
                         f"{function.__name__}: expected {new} alone, got {old}, its earlier name, too."
                     )
-                _deprecated(
-                    f"{function.__name__}: {old} is called {new} now, and will go with the next release."
-                )
+                warn_of_rename(function.__name__, old, new)
                 given[new] = given.pop(old)
             return function(*args, **given)
 
@@ -108,13 +106,15 @@ def earlier_name(old: str, new: str) -> Any:
     """A property that gives an attribute under its earlier name, with a DeprecationWarning."""
 
     def found(self: object) -> Any:
-        _deprecated(f"{type(self).__name__}.{old} is called {new} now, and will go with the next release.")
+        warn_of_rename(type(self).__name__, old, new)
         return getattr(self, new)
 
     return property(found, doc=f"Earlier name of `{new}`.")
 
 
-def _deprecated(message: str) -> None:
+def warn_of_rename(caller: str, old: str, new: str) -> None:
+    """Warn at the line of whoever called the function that calls this."""
+    message = f"{caller}: {old} is called {new} now, and will go with the next release."
     warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 

@@ -6,14 +6,14 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from fim_dynsys.errors import FimDynsysWarning, PluginError, check_installed, warn
+from fim_dynsys.errors import FimDynsysWarning, PluginError, check_installed, warn, warn_of_rename
 
 if TYPE_CHECKING:
     from fim_dynsys.models.auto import Auto
@@ -279,8 +279,21 @@ def load(name: str, **params: Any) -> Any:
     ['-0.5 x0']
     """
     factory = _import_factory(find(name))
+    for old in _EARLIER.get(name, {}).keys() & params.keys():
+        warn_of_rename(f"load({name!r})", old, _EARLIER[name][old])
+    params = in_present_names(name, params)
     _check_parameters(name, factory, params)
     return factory(**params)
+
+
+_EARLIER = {"auto": {"budget": "effort"}}
+"""Earlier names of parameters, by model: they work, with a DeprecationWarning."""
+
+
+def in_present_names(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a model, those with an earlier name under today's."""
+    names = _EARLIER.get(name, {})
+    return {names.get(key, key): value for key, value in params.items()}
 
 
 def _check_parameters(name: str, factory: Callable[..., Any], params: dict[str, Any]) -> None:
@@ -584,7 +597,11 @@ def load_fitted(folder: str | os.PathLike, factory: Callable[..., Any] | None = 
 
     saved = SavedModel.read(folder)
     try:
-        model = load(saved.model, **saved.params) if factory is None else factory(**saved.params)
+        model = (
+            load(saved.model, **in_present_names(saved.model, saved.params))
+            if factory is None
+            else factory(**saved.params)
+        )
     except TypeError as error:
         raise ValueError(
             f"load_fitted: expected the parameters of {saved.model!r} in {folder}, got {saved.params} "

@@ -132,7 +132,7 @@ def test_bars_reach_their_end(name, data, model, tmp_path, bars):
 
 
 def test_the_simplest_laws_are_counted(data, bars):
-    model = load("auto", budget="fast", progress=False).fit(data)
+    model = load("auto", effort="fast", progress=False).fit(data)
     bars.clear()
     model.alternatives_  # noqa: B018
     assert all(bar.asked is True for bar in bars)

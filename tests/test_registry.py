@@ -284,3 +284,11 @@ def test_errors_say_the_name_that_was_loaded(name):
         fim_dynsys.load(name).fit([[1.0, 2.0], [1.0, 2.0]], 0.1)
     with pytest.raises(ValueError, match=rf"^{name}: expected a fitted model"):
         fim_dynsys.load(name).predict([1.0])
+
+
+def test_earlier_names_of_parameters_work_and_say_so():
+    with pytest.warns(DeprecationWarning, match=r"load\('auto'\): budget is called effort now") as caught:
+        model = fim_dynsys.load("auto", budget="fast")
+    assert model.effort == "fast"
+    assert caught[0].filename == __file__
+    assert registry.in_present_names("auto", {"budget": "fast", "seed": 1}) == {"effort": "fast", "seed": 1}

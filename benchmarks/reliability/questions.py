@@ -184,7 +184,7 @@ def damaged(rng: Rng, array: np.ndarray, table: Mapping[str, hostile.Damage] = h
 _FITS = ("sindy-strong", "sindy-strong", "sindy", "fim-ode", "symbolic", "auto")
 FITTED = ("fim-ode", "sindy", "sindy-strong", "sindy-strong driven", "sindy driven")
 """What most questions go to."""
-_LIGHT = {"symbolic": {"effort": "quick"}, "auto": {"budget": "fast"}}
+_LIGHT = {"symbolic": {"effort": "quick"}, "auto": {"effort": "fast"}}
 
 
 def light(name: str) -> Any:
@@ -647,14 +647,14 @@ def score(rng: Rng) -> Question:
 
 def alternatives(rng: Rng) -> Question:
     """What else the samples allow, and choosing among it."""
-    model = fitted("auto", budget="fast")
+    model = fitted("auto", effort="fast")
     if rng.random() < 0.4:
         return ask(rng, model.select, {"*k": [0, 1, -1, 99, 0.0, "0"]})
     questions = [
         ("alternatives_", lambda: (repr(model.alternatives_), model.alternatives_._repr_html_())),
         ask(rng, plot.front, {"*model": [model, fitted("sindy-strong"), make("auto")], "ax": [LEFT_OUT]}),
         ask(rng, model.ensemble, {"*n": [1, 3, 0, -1], "seed": [LEFT_OUT, 0, -1]}),
-        ask(rng, make("auto").set_params, {"budget": ["fast", "slow"], "seed": [0, -1], "progress": [None]}),
+        ask(rng, make("auto").set_params, {"effort": ["fast", "slow"], "seed": [0, -1], "progress": [None]}),
     ]
     question, call = one(rng, questions)
 

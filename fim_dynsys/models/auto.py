@@ -77,7 +77,7 @@ SELECTOR_FILE = "auto-selector"
 
 
 STAGES = *POLYNOMIALS, growth, functions
-"""What is searched, whatever the budget."""
+"""What is searched, whatever the effort."""
 
 EFFORTS = {
     "fast": Effort(4, fits=4, rounds=3, functions=QUICK, laws=5, composed=False),
@@ -92,7 +92,7 @@ EFFORTS = {
         genetic=GENETIC,
     ),
 }
-"""How much, by budget."""
+"""How much, by the name of the effort."""
 
 
 class Auto(VectorFieldModel):
@@ -124,7 +124,7 @@ class Auto(VectorFieldModel):
 
     Parameters
     ----------
-    budget : {"full", "fast", "thorough"}
+    effort : {"full", "fast", "thorough"}
         Amount of search; fast takes about half of the time, without functions of reciprocals and squares,
         thorough a minute or so. Where pyoperon is
         installed (``pip install fim-dynsys[operon]``), a thorough search also asks genetic programming for
@@ -145,12 +145,12 @@ class Auto(VectorFieldModel):
 
     def __init__(
         self,
-        budget: str = "full",
+        effort: str = "full",
         seed: int = 0,
         progress: bool | None = None,
         knowledge: Knowledge | None = None,
     ) -> None:
-        self.budget = budget
+        self.effort = effort
         self.seed = seed
         self.progress = progress
         self.knowledge = knowledge
@@ -183,7 +183,7 @@ class Auto(VectorFieldModel):
         Raises
         ------
         ValueError
-            If there are fewer than five complete samples, or the budget is unknown.
+            If there are fewer than five complete samples, or the effort is unknown.
         """
         return self._inferred(trajectories, positions, sigma)[0]
 
@@ -485,7 +485,7 @@ class Auto(VectorFieldModel):
         polynomials = [m.score for m in found.members if not m.n_functions]
         functions = [m.score for m in found.members if m.n_functions]
         report = {
-            "budget": self.budget,
+            "effort": self.effort,
             "candidates": len(found.members),
             **found.notes,
             "best BIC of a polynomial": min(polynomials, default=np.inf),
@@ -538,9 +538,9 @@ class Auto(VectorFieldModel):
     @property
     def _row(self) -> Row:
         check_whole(self._caller, 0, seed=self.seed)
-        if not isinstance(self.budget, str) or self.budget not in EFFORTS:
-            raise ValueError(f"auto: expected a budget among {sorted(EFFORTS)}, got {self.budget!r}.")
-        return Row(STAGES, EFFORTS[self.budget], Judge.SELECTOR)
+        if not isinstance(self.effort, str) or self.effort not in EFFORTS:
+            raise ValueError(f"auto: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}.")
+        return Row(STAGES, EFFORTS[self.effort], Judge.SELECTOR)
 
 
 def _by_units(free: Portfolio, constrained: Portfolio, suggested: Knowledge) -> Portfolio:

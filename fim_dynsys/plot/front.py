@@ -50,7 +50,7 @@ def front(model: _Considered | Alternatives, ax: Axes | None = None) -> Drawing:
     >>> import fim_dynsys
     >>> from fim_dynsys import plot
     >>> t = np.linspace(0, 5, 60)
-    >>> model = fim_dynsys.load("auto", budget="fast").fit(3.0 * np.exp(-0.5 * t), t)
+    >>> model = fim_dynsys.load("auto", effort="fast").fit(3.0 * np.exp(-0.5 * t), t)
     >>> drawing = plot.front(model)
     >>> len(drawing.axes)
     1

@@ -21,7 +21,7 @@ def model():
     t = np.linspace(0.0, 10.0, 150)
     x = simulate(field, [1.0, 0.5], t).x[0]
     noisy = x * (1.0 + 0.05 * np.random.default_rng(0).normal(size=x.shape))
-    return fim_dynsys.load("auto", budget="fast").fit(noisy, t)
+    return fim_dynsys.load("auto", effort="fast").fit(noisy, t)
 
 
 def test_rows_are_a_front_with_the_answer_among_them(model):

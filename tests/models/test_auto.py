@@ -28,17 +28,17 @@ def r2(truth, estimate):
 @pytest.fixture(scope="module")
 def fitted():
     t, clean, noisy = van_der_pol()
-    return fim_dynsys.load("auto", budget="fast").fit(noisy, t), t, clean
+    return fim_dynsys.load("auto", effort="fast").fit(noisy, t), t, clean
 
 
 @pytest.mark.parametrize("n", [12, 19])
 def test_the_operator_is_asked_however_few_the_samples(n):
     """Half the samples that a regression on all its terms would need; below twelve it is not."""
     t, _, noisy = van_der_pol(n=n)
-    found = fim_dynsys.load("auto", budget="fast").portfolio(Trajectories.from_arrays(noisy, t))
+    found = fim_dynsys.load("auto", effort="fast").portfolio(Trajectories.from_arrays(noisy, t))
     assert found.operator is not None and found.judge is Judge.SELECTOR
     assert any(member.candidate is found.operator.answer for member in found.members)
-    fewer = fim_dynsys.load("auto", budget="fast").portfolio(Trajectories.from_arrays(noisy[:11], t[:11]))
+    fewer = fim_dynsys.load("auto", effort="fast").portfolio(Trajectories.from_arrays(noisy[:11], t[:11]))
     assert fewer.operator is None and fewer.judge is Judge.BIC
 
 
@@ -51,20 +51,20 @@ def test_equations_and_report(fitted):
     assert {(names[k], i) for i, k in zip(*np.nonzero(found), strict=True)} == truth
     assert model.score(clean, t) > 0.99
     report = model.field_.fit_info.report
-    assert report["budget"] == "fast" and report["candidates"] > 5 and report["chosen by"] == "selector"
+    assert report["effort"] == "fast" and report["candidates"] > 5 and report["chosen by"] == "selector"
     assert report["preferred"][0] == [report["chosen"], report["BIC"], report["weight"]]
 
 
 def test_the_same_seed_gives_the_same_field(fitted):
     model, t, _ = fitted
-    again = fim_dynsys.load("auto", budget="fast").fit(van_der_pol()[2], t)
+    again = fim_dynsys.load("auto", effort="fast").fit(van_der_pol()[2], t)
     np.testing.assert_array_equal(again.coefficients(), model.coefficients())
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_traces_of_terms_are_left_out_of_exact_fields(noise):
     t, clean, noisy = van_der_pol(noise)
-    model = fim_dynsys.load("auto", budget="fast")
+    model = fim_dynsys.load("auto", effort="fast")
     field = model.infer(Trajectories.from_arrays(noisy, t))
     share = np.abs(field.dictionary.evaluate(clean)).max(axis=0)[:, None] * np.abs(field.coefficients)
     found = model.portfolio(CanonicalOrder.of(Trajectories.from_arrays(noisy, t)).trajectories)
@@ -79,22 +79,22 @@ def test_traces_of_terms_are_left_out_of_exact_fields(noise):
 def test_a_long_search_shows_a_bar_where_it_is_asked_for(monkeypatch, capsys):
     t, _, noisy = van_der_pol(n=40)
     data = Trajectories.from_arrays(noisy, t)
-    fim_dynsys.load("auto", budget="fast").infer(data)
+    fim_dynsys.load("auto", effort="fast").infer(data)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(auto, "PATIENCE", 0.0)
-    fim_dynsys.load("auto", budget="fast", progress=True).infer(data)
+    fim_dynsys.load("auto", effort="fast", progress=True).infer(data)
     assert "auto:   0%" in capsys.readouterr().err
 
 
 def test_contract():
-    check_model(lambda: fim_dynsys.load("auto", budget="fast"))
+    check_model(lambda: fim_dynsys.load("auto", effort="fast"))
 
 
 def test_bad_input_is_refused():
     t, _, noisy = van_der_pol(n=20)
     allowed = r"\['fast', 'full', 'thorough'\]"
-    with pytest.raises(ValueError, match=rf"auto: expected a budget among {allowed}, got 'huge'"):
-        fim_dynsys.load("auto", budget="huge").fit(noisy, t)
+    with pytest.raises(ValueError, match=rf"auto: expected an effort among {allowed}, got 'huge'"):
+        fim_dynsys.load("auto", effort="huge").fit(noisy, t)
     with pytest.raises(ValueError, match="auto: expected at least 5 complete samples"):
         fim_dynsys.load("auto").infer(Trajectories.from_arrays([x[None] for x in noisy[:6]], [[0.0]] * 6))
 
@@ -109,7 +109,7 @@ def test_functions_win_where_they_are_the_truth():
     field = CallableField(lambda x: np.stack([x[:, 1], -np.sin(x[:, 0]) - 0.1 * x[:, 1]], 1), 2)
     t = np.linspace(0.0, 15.0, 200)
     clean = simulate(field, [2.8, 0.0], t).x[0]
-    model = fim_dynsys.load("auto", budget="fast").fit(clean, t)
+    model = fim_dynsys.load("auto", effort="fast").fit(clean, t)
     report = model.field_.fit_info.report
     assert report["best BIC with functions"] + 8 < report["best BIC of a polynomial"]
     grid = np.stack(np.meshgrid(np.linspace(-2.5, 2.5, 7), np.linspace(-1.5, 1.5, 7)), -1).reshape(-1, 2)
@@ -124,7 +124,7 @@ def test_a_linear_chain_of_ten_states(noise):
     t = np.linspace(0.0, 6.0, 150)
     clean = simulate(field, rng.normal(size=10), t).x[0]
     noisy = clean * (1.0 + noise * rng.normal(size=clean.shape))
-    model = fim_dynsys.load("auto", budget="fast").fit(noisy, t)
+    model = fim_dynsys.load("auto", effort="fast").fit(noisy, t)
     path = model.simulate(clean[0], t)
     assert r2(clean, path) > 0.99
 
@@ -137,7 +137,7 @@ def test_several_trajectories_of_different_length_count():
         t[:60],
     ).x[0]
     both = Trajectories.from_arrays([noisy, other], [t, t[:60]])
-    field = fim_dynsys.load("auto", budget="fast").infer(both)
+    field = fim_dynsys.load("auto", effort="fast").infer(both)
     assert field.fit_info.initial_states.shape == (2, 2)
     np.testing.assert_allclose(field.fit_info.initial_states[1], [-2.0, 2.0], atol=0.1)
 
@@ -154,7 +154,7 @@ def test_lorenz_96_with_ten_states(noise):
     t = np.linspace(0.0, 12.0, 900)
     clean = simulate(field, start, t).x[0]
     seen = clean[:750] * (1.0 + noise * rng.normal(size=(750, 10)))
-    model = fim_dynsys.load("auto", budget="fast").fit(seen, t[:750])
+    model = fim_dynsys.load("auto", effort="fast").fit(seen, t[:750])
     ahead, unseen = clean[750:], t[750:]
     assert r2(rates(ahead), model.predict(ahead)) > 0.99
     assert r2(ahead[:100], model.simulate(ahead[0], unseen[:100])) > 0.9
@@ -164,10 +164,10 @@ def test_the_thorough_budget_says_what_was_not_asked(monkeypatch):
     t = np.linspace(0.0, 8.0, 80)
     x = (3.0 / (1.0 + 5.0 * np.exp(-0.9 * t)))[:, None]
     monkeypatch.setattr(auto, "is_installed", lambda: False)
-    model = fim_dynsys.load("auto", budget="thorough").fit(x, t)
+    model = fim_dynsys.load("auto", effort="thorough").fit(x, t)
     report = model.field_.fit_info.report
     expected = "not asked: pyoperon is not installed (pip install fim-dynsys[operon])"
-    assert (report["budget"], report["genetic programming"]) == ("thorough", expected)
+    assert (report["effort"], report["genetic programming"]) == ("thorough", expected)
     assert np.allclose(model.predict([[1.0], [4.0]]), [[0.6], [-1.2]], rtol=1e-6)
 
 
@@ -178,7 +178,7 @@ def test_genetic_programming_is_asked_only_where_it_may_help(monkeypatch, reason
     few = replace(auto.EFFORTS["fast"], genetic=auto.EFFORTS["thorough"].genetic)
     monkeypatch.setitem(auto.EFFORTS, "thorough", few)
     t = np.linspace(0.0, 8.0, 80)
-    model = fim_dynsys.load("auto", budget="thorough")
+    model = fim_dynsys.load("auto", effort="thorough")
     if reason == "found":
         model.fit((3.0 / (1.0 + 5.0 * np.exp(-0.9 * t)))[:, None], t)
         expected = "not run: a short model fits the samples to numerical precision"

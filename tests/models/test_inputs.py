@@ -11,7 +11,7 @@ from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.trajectories.container import Trajectories
 
 OURS = ("sindy-strong", "fim-ode", "symbolic", "auto")
-FAST = {"symbolic": {"effort": "quick"}, "auto": {"budget": "fast"}}
+FAST = {"symbolic": {"effort": "quick"}, "auto": {"effort": "fast"}}
 
 
 def force(t):

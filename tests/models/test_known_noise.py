@@ -131,7 +131,7 @@ class Unweighed(StrongSINDy):
     uses_sigma = False
 
 
-OPTIONS = {"fim-ode": {}, "auto": {"budget": "fast"}}
+OPTIONS = {"fim-ode": {}, "auto": {"effort": "fast"}}
 
 
 def searched(name, x, sigma=None):

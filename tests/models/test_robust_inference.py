@@ -26,7 +26,7 @@ def spoilt(noisy):
 
 @pytest.fixture(scope="module")
 def auto(spoilt):
-    return fim_dynsys.load("auto", budget="fast").fit(spoilt)
+    return fim_dynsys.load("auto", effort="fast").fit(spoilt)
 
 
 @pytest.mark.parametrize("name", ["fim-ode", "sindy-strong", "auto"])

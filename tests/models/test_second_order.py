@@ -12,7 +12,7 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.trajectories.container import Trajectories
 
 pytestmark = pytest.mark.filterwarnings("error::fim_dynsys.errors.FitWarning")
-MODELS = {"sindy-strong": {}, "symbolic": {"effort": "quick"}, "auto": {"budget": "fast"}}
+MODELS = {"sindy-strong": {}, "symbolic": {"effort": "quick"}, "auto": {"effort": "fast"}}
 T = np.linspace(0.0, 12.0, 120)
 
 

@@ -13,7 +13,7 @@ X = np.random.default_rng(1).normal(size=(20, 2))
 MODELS = {
     "sindy-strong": {"refined": 1},
     "symbolic": {"effort": "quick"},
-    "auto": {"budget": "fast"},
+    "auto": {"effort": "fast"},
     "fim-ode": {},
     "operator": {"refine": False},
 }

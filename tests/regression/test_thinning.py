@@ -86,7 +86,7 @@ def test_splines_of_dense_samples(n):
     [
         ("sindy-strong", {"degree": 1, "refined": 1}),
         ("fim-ode", {}),
-        pytest.param("auto", {"budget": "fast"}, marks=pytest.mark.slow),
+        pytest.param("auto", {"effort": "fast"}, marks=pytest.mark.slow),
     ],
 )
 def test_a_hundred_thousand_samples_are_fitted(name, options):

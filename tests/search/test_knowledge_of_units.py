@@ -69,7 +69,7 @@ def test_odds_before_the_data():
     assert is_accepted(two, worse + 0.1, 0.0)
 
 
-@pytest.mark.parametrize(("name", "given"), [("auto", {"budget": "fast"}), ("symbolic", {"effort": "quick"})])
+@pytest.mark.parametrize(("name", "given"), [("auto", {"effort": "fast"}), ("symbolic", {"effort": "quick"})])
 def test_a_velocity_in_other_units_is_the_rate_of_its_position(name, given):
     data = observed(lambda x: oscillator(x * [1, 0.01]) * [1, 100], [1.0, 0.0], 0.03,
                     {"x": "m", "v": "cm/s", "t": "s"})  # fmt: skip
@@ -102,14 +102,14 @@ def test_units_that_the_data_contradict_are_not_believed():
         {"x": "m", "v": "m/s", "t": "s"},
     )
     assert rates_by_units(data).known == {"x": "v"}
-    model = fim_dynsys.load("auto", budget="fast").fit(data)
+    model = fim_dynsys.load("auto", effort="fast").fit(data)
     assert "x' = v not taken" in model.field_.fit_info.report["units"]
     assert model.field_.terms()[0] == ["x0", "x1"]
 
 
 def test_what_is_known_goes_before_units():
     data = observed(oscillator, [1.0, 0.0], 0.03, {"x": "m", "v": "m/s", "t": "s"})
-    model = fim_dynsys.load("auto", budget="fast", knowledge=Knowledge(forbid={"v": ["x*v"]})).fit(data)
+    model = fim_dynsys.load("auto", effort="fast", knowledge=Knowledge(forbid={"v": ["x*v"]})).fit(data)
     assert "units" not in model.field_.fit_info.report
 
 
@@ -159,6 +159,6 @@ def test_clean_laws_do_not_depend_on_units():
         data = Trajectories.from_arrays(clean, T[:60], state_names=["x", "v"], units=units)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            answers.append(fim_dynsys.load("auto", budget="fast").fit(data).field_.to_arrays())
+            answers.append(fim_dynsys.load("auto", effort="fast").fit(data).field_.to_arrays())
     for other in answers[1:]:
         assert all((other[name] == own).all() for name, own in answers[0].items())

@@ -24,7 +24,7 @@ def observed():
 
 @pytest.fixture(scope="module")
 def found(observed):
-    return fim_dynsys.load("auto", budget="fast").portfolio(observed)
+    return fim_dynsys.load("auto", effort="fast").portfolio(observed)
 
 
 def test_members_of_both_kinds_over_common_terms(found):
@@ -105,7 +105,7 @@ def test_a_member_whose_fit_says_nothing_of_its_errors_stands_for_itself(found):
 
 
 def test_candidates_and_ensemble_of_the_model(observed, tmp_path):
-    model = fim_dynsys.load("auto", budget="fast")
+    model = fim_dynsys.load("auto", effort="fast")
     x = np.array([[0.5, 0.5], [-1.0, 0.3]])
     fields = model.candidates(observed)
     np.testing.assert_array_equal(fields[0](x), model.infer(observed)(x))

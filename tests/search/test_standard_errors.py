@@ -49,7 +49,7 @@ def test_errors_of_laws_are_those_over_noise():
     off = []
     for seed in range(8):
         noise = 1e-3 * np.random.default_rng(seed).standard_normal(clean.shape)
-        field = fim_dynsys.load("auto", budget="fast").fit(clean + noise, T).field_
+        field = fim_dynsys.load("auto", effort="fast").fit(clean + noise, T).field_
         assert field.fit_info.inference.judge is Judge.EXACT
         own = field.to_dataframe()
         assert len(own) == 5
@@ -150,6 +150,6 @@ def test_errors_are_kept(tmp_path):
 
 def test_auto_and_the_symbolic_search_print_errors():
     x = observed(OSCILLATOR, 2)
-    for name, parameters in (("auto", {"budget": "fast"}), ("symbolic", {"effort": "quick"})):
+    for name, parameters in (("auto", {"effort": "fast"}), ("symbolic", {"effort": "quick"})):
         model = fim_dynsys.load(name, **parameters).fit(x, T)
         assert all("±" in text for text in model.equations(errors=True))

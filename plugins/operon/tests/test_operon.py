@@ -171,7 +171,7 @@ def test_a_law_that_only_a_proposal_says(little):
     beyond = np.random.default_rng(0).uniform(0.2, 4.0, (50, 2))
     missed = fim_dynsys.load("auto").fit(x, t)
     assert np.abs(missed.predict(beyond) - field(beyond)).max() > 0.1
-    model = fim_dynsys.load("auto", budget="thorough").fit(x, t)
+    model = fim_dynsys.load("auto", effort="thorough").fit(x, t)
     np.testing.assert_allclose(model.predict(beyond), field(beyond), rtol=1e-6, atol=1e-8)
     report = model.field_.fit_info.report
     assert report["chosen"].startswith("genetic programming: reciprocal x1")
@@ -183,7 +183,7 @@ def test_proposals_for_noisy_samples_stand_beside_the_others(little):
     _, t, x = _grazing()
     noisy = x * (1.0 + 0.03 * np.random.default_rng(0).standard_normal(x.shape))
     data = fim_dynsys.Trajectories.from_arrays(noisy, t)
-    found = [fim_dynsys.load("auto", budget="thorough").portfolio(data) for _ in range(2)]
+    found = [fim_dynsys.load("auto", effort="thorough").portfolio(data) for _ in range(2)]
     origins = [[member.candidate.origin.text() for member in portfolio.members] for portfolio in found]
     assert origins[0] == origins[1]
     assert any(origin.startswith("genetic programming") for origin in origins[0])
