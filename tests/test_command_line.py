@@ -206,6 +206,8 @@ def test_a_dead_link_is_an_error(pendulum, tmp_path, capsys):
         ('give bad_rows="drop"', 'give --bad-rows "drop"'),
         ("give dayfirst=True or dayfirst=False", "give --dayfirst or --no-dayfirst"),
         ('two trials (trials="none")', 'two trials (--trials "none")'),
+        ("Knowledge.nonnegative: expected a state", "expected in --nonnegative a state"),
+        ("Trajectories: expected units as text", "expected --units as text"),
         ("x=1 stays", "x=1 stays"),
     ],
 )

@@ -202,7 +202,9 @@ STUDY = study.Study(
             order=("data", "model"),
         ),
         "files": study.Part(
-            run=lambda rows, options: files.run(rows, options.data),
+            run=lambda rows, options: files.run(
+                rows, options.data, options.out, options.workers, options.fresh
+            ),
             text=files.format_table,
             tables=("files",),
             report="files",

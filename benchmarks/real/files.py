@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import hashlib
 import io
 import json
 import tempfile
@@ -17,6 +18,7 @@ import pandas as pd
 
 from benchmarks import report
 from benchmarks.harness.rows import Row
+from benchmarks.harness.run import Job, cached_outcomes
 from fim_dynsys.__main__ import main as command_line
 from fim_dynsys.commands import reading
 
@@ -166,16 +168,42 @@ def _persistence(path: Path, table: Source) -> float:
     return float(np.sqrt(np.nanmean(np.concatenate(missed) ** 2)))
 
 
-def run(rows: Sequence[Row], folder: Path | None = None) -> list[pd.DataFrame]:
-    """Return a line for each file and row; the textbook's law where there is one."""
-    tables = [*sources(), *(of_folder(folder) if folder is not None else [])]
-    lines = [
-        evaluate(row.name, row.version, table)
-        for table in tables
-        for row in rows
-        if row.name != GIVEN or table.law
-    ]
+@dataclass(frozen=True)
+class File:
+    """What an outcome belongs to."""
+
+    file: str
+
+
+def run(
+    rows: Sequence[Row], folder: Path | None, out: Path, workers: int = 1, fresh: bool = False
+) -> list[pd.DataFrame]:
+    """Return a line for each file and row; the textbook's law where there is one.
+
+    Outcomes that `out` holds are not computed again.
+    """
+    lines: list[dict[str, Any]] = []
+    for given in (True, False):
+        chosen = [row for row in rows if (row.name == GIVEN) == given]
+        tables = [*sources(), *(of_folder(folder) if folder is not None else [])]
+        jobs = [Job(File(own.name), _digest(own), (own,)) for own in tables if own.law or not given]
+        for of_rows in cached_outcomes(measure, chosen, jobs, out, "files", workers, fresh, progress=True):
+            lines += of_rows
+    order = [source.name for source in sources()]
+    lines.sort(key=lambda line: order.index(line["data"]) if line["data"] in order else len(order))
     return [pd.DataFrame(lines)]
+
+
+def measure(row: Row, table: Source) -> dict[str, Any]:
+    """Return what `evaluate` does of a row."""
+    return evaluate(row.name, row.version, table)
+
+
+def _digest(table: Source) -> str:
+    known = [repr((table.t, table.form, table.time, table.law, table.options)).encode()]
+    known += [name.encode() + values.tobytes() for name, values in table.states.items()]
+    known += [table.path.read_bytes()] if table.path is not None else []
+    return hashlib.sha256(b"".join(known)).hexdigest()[:16]
 
 
 def format_table(trials: pd.DataFrame) -> str:
