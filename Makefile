@@ -79,9 +79,9 @@ $(DOCS_VENV)/.installed: pyproject.toml constraints.txt docs/constraints.txt
 	$(DOCS_VENV)/bin/python -m pip install $(PIP_OPTIONS) -c docs/constraints.txt -e ".[docs,torch]"
 	@touch $@
 
-# What is uploaded: built anew, and its description checked as the index does.
-dist:
-	$(NEW_ENOUGH)
+# What is uploaded: built anew, with machine code for this Python, and its description checked as the index does.
+dist: install
+	$(PY) -m fim_dynsys.commands.building
 	test -x $(DIST_VENV)/bin/python || $(PYTHON) -m venv $(DIST_VENV)
 	$(DIST_VENV)/bin/python -m pip install --quiet build twine "setuptools>=77" wheel
 	rm -rf dist
@@ -126,6 +126,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) setuptools wheel
 	$(PIP_INSTALL) --no-build-isolation -e ".[torch]"
+	$(PY) -m fim_dynsys.commands.building
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed

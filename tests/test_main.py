@@ -98,7 +98,7 @@ def test_doctor_fits_no_model_that_trains(capsys, monkeypatch):
 
 
 def test_doctor_compiles_ahead(capsys, monkeypatch):
-    monkeypatch.setattr(installation, "_COMPILED", ("sindy-strong",))
+    monkeypatch.setattr(installation, "COMPILED", ("sindy-strong",))
     monkeypatch.setattr(installation, "available", tuple)
     monkeypatch.setattr(installation, "_DEPENDENCIES", ())
     assert cli.main(["doctor", "--compile", "--json"]) == 0

@@ -17,7 +17,7 @@ from typing import Any
 import fim_dynsys
 from fim_dynsys.errors import MissingPackageError
 from fim_dynsys.registry import available, load
-from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.regression.kernels import machine_code
 
 _DEPENDENCIES = (
     "torch",
@@ -38,7 +38,8 @@ _DEPENDENCIES = (
 _IMPORT_NAMES = {"scikit-learn": "sklearn"}
 _PARAMETERS = {"equations": {"expressions": {"x0": "-k*x0"}}}  # of models that cannot be made without any
 _OPTIONAL = ("torch",)
-_COMPILED = ("fim-ode", "sindy-strong", "symbolic", "auto")  # models whose loops numba compiles
+COMPILED = ("fim-ode", "sindy-strong", "symbolic", "auto")
+"""Models whose loops numba compiles."""
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -147,7 +148,7 @@ def models(as_json: bool) -> int:
     return 0
 
 
-def doctor(as_json: bool, compile_ahead: bool = False) -> int:
+def doctor(as_json: bool, ahead: bool = False) -> int:
     """Check imports, weights, plugins and a tiny fit of each model; exit code 1 if anything fails.
 
     With --compile, also one longer fit of each model that has compiled loops: later fits find these loops in
@@ -162,8 +163,8 @@ def doctor(as_json: bool, compile_ahead: bool = False) -> int:
             checks.append((f"plugin {entry.name}", partial(_fail, entry.problem)))
         else:
             checks.append((f"model {entry.name}", partial(_check_fit, entry.name, entry.spec.needs_training)))
-    if compile_ahead:
-        checks += [(f"compile {name}", partial(_check_compilation, name)) for name in _COMPILED]
+    if ahead:
+        checks += [(f"compile {name}", partial(compile_ahead, name)) for name in COMPILED]
     results = [_run_check(name, check) for name, check in checks]
     if as_json:
         print(json.dumps(results, indent=2))
@@ -202,16 +203,21 @@ def _check_weights(path: Path) -> str:
     return f"{len(tensors)} tensors, {facts['bytes']} bytes, sha256 {facts['sha256'][:16]}"
 
 
-def _check_compilation(name: str) -> str:
-    """Fit a pendulum, for which candidates of every kind are tried, with noise and without."""
+def compile_ahead(name: str) -> str:
+    """Fit a pendulum, for which candidates of every kind are tried, with noise, without, and with a force."""
     import numpy as np
 
     t = np.linspace(0.0, 12.0, 120)
     x = np.column_stack([np.cos(t), -np.sin(t)]) * np.exp(-0.05 * t)[:, None]
     noise = 0.02 * np.random.default_rng(0).standard_normal(x.shape)
     for observed in (x + noise, x):
-        load(name).infer(Trajectories.from_arrays(observed, t))
-    return "compiled, or found in the cache"
+        load(name).fit(observed, t)
+    load(name).fit(x + noise, t, u=np.cos(0.7 * t))
+    origins = machine_code.origins
+    return (
+        f"machine code of the package {origins['built']}, kept here {origins['kept']}, compiled "
+        f"{origins['compiled']}"
+    )
 
 
 def _check_fit(name: str, trains: bool) -> str:

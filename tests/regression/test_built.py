@@ -1,0 +1,85 @@
+"""Machine code that the package brings: taken where it runs, and compiled anew everywhere else."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fim_dynsys
+from fim_dynsys.commands.building import environment
+from fim_dynsys.regression.kernels import machine_code
+
+RUN = """
+{change}
+import numpy as np
+from fim_dynsys.regression.kernels import machine_code
+from fim_dynsys.regression.kernels.splines import group_starts
+print((group_starts(np.linspace(0.0, 1.0, 5), 0.3).tolist(), dict(machine_code.origins)))
+"""
+MASKED = "from fim_dynsys.regression.kernels import machine_code as m; m.host_features = lambda: {'avx2'}"
+HERE = sys.platform == "linux" and machine_code.host_features().issuperset(machine_code.FEATURES)
+pytestmark = pytest.mark.skipif(not HERE, reason="machine code is made for Linux on x86-64-v3 alone")
+
+
+def run(site, cache, change="", **variables):
+    """The answer of a kernel, and where its machine code came from."""
+    given = {"PYTHONPATH": os.pathsep.join([str(site), *sys.path[1:]]), "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", RUN.format(change=change)]
+    finished = subprocess.run(
+        command, env=os.environ | given | variables, cwd=site, capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0 and finished.stderr == "", finished.stderr
+    return ast.literal_eval(finished.stdout)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A copy of the package with machine code of one function."""
+    site, made = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("made")
+    package = Path(fim_dynsys.__file__).parent
+    shutil.copytree(
+        package, site / "fim_dynsys", ignore=shutil.ignore_patterns("__pycache__", "weights", "built")
+    )
+    assert run(site, made, **environment(made)) == ([0, 2, 4], {"compiled": 1})
+    built = site / machine_code.BUILT.relative_to(package.parent)
+    built.mkdir()
+    (code,) = made.rglob("*.nbc")
+    shutil.copy(code, built)
+    assert f".py3{sys.version_info.minor}" in code.name
+    return site
+
+
+def test_code_of_the_package_is_loaded(site, tmp_path):
+    assert run(site, tmp_path) == ([0, 2, 4], {"built": 1})
+    assert not list(tmp_path.rglob("*.nbc"))
+
+
+@pytest.mark.parametrize(
+    "change, variables",
+    [
+        ("import numba; numba.__version__ = '0.0.1'", {}),
+        ("", {"NUMBA_CPU_NAME": "generic"}),
+        ("", {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": "+avx2,+fma,-bmi2"}),
+        (MASKED, {}),
+    ],
+    ids=["another numba", "another processor", "masked features", "a processor without them"],
+)
+def test_any_mismatch_is_compiled_in_silence(site, tmp_path, change, variables):
+    assert run(site, tmp_path, change, **variables) == ([0, 2, 4], {"compiled": 1})
+
+
+def test_other_sources_and_damaged_code_are_compiled(site, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(site, other)
+    (code,) = other.rglob("built/*.nbc")
+    whole = code.read_bytes()
+    code.write_bytes(whole[: len(whole) // 2])
+    assert run(other, tmp_path / "a") == ([0, 2, 4], {"compiled": 1})
+    code.write_bytes(whole)
+    with (other / "fim_dynsys/regression/kernels/splines.py").open("a") as source:
+        source.write("# changed\n")
+    assert run(other, tmp_path / "b") == ([0, 2, 4], {"compiled": 1})
