@@ -115,7 +115,8 @@ class Region:
         names = tuple(state_names)
         if self.dim != len(names):
             raise ValueError(
-                f"{caller}: expected a region of dimension {len(names)}, got {self.dim}: {self}."
+                f"{caller}: expected a region with bounds of each of the states {', '.join(names)}, got "
+                f"{self.dim} of {len(names)}: {self}."
             )
         if set(self.names) == set(names):
             order = [self.names.index(name) for name in names]
@@ -123,8 +124,8 @@ class Region:
         if self.is_named:
             unknown = [name for name in self.names if name not in names]
             raise ValueError(
-                f"{caller}: expected a region of the states {list(names)}, got one of {unknown}; name states "
-                "or leave the names out."
+                f"{caller}: expected a region of the states {', '.join(names)}, got one of "
+                f"{', '.join(unknown)}; name states or leave the names out."
             )
         return Region(self.low, self.high, names)
 

@@ -209,10 +209,73 @@ def test_a_dead_link_is_an_error(pendulum, tmp_path, capsys):
         ("Knowledge.nonnegative: expected a state", "expected in --nonnegative a state"),
         ("Trajectories: expected units as text", "expected --units as text"),
         ("x=1 stays", "x=1 stays"),
+        (
+            "Knowledge.conserved: expected an expression, got 'x +'",
+            "--conserved: expected an expression, got 'x +'",
+        ),
+        (
+            "Trajectories: expected units as text for names among ['x']",
+            "expected --units with names among ['x']",
+        ),
+        (
+            "expected every as a whole number of at least 1, got 0",
+            "expected --every as a whole number of at least 1, got 0",
+        ),
+        ("fim-ode.explore: expected n_draws as a whole", "expected --members as a whole"),
+        (
+            "[Errno 2] No such file or directory: 'a.csv'",
+            "expected a file, got 'a.csv' (No such file or directory)",
+        ),
+        ("(fim_dynsys.available() lists all)", "(`fim-dynsys available` lists all)"),
     ],
 )
 def test_errors_name_options(said, shown):
     assert in_options(said) == shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--units", "q=m"], "expected --units with names among ['t', 'x', 'v'], got 'q'"),
+        (["--nonnegative", "q"], "--nonnegative: expected a state among"),
+        (["--conserved", "q + x"], "--conserved: expected the states"),
+        (
+            ["--model", "sindy", "--nonnegative", "x"],
+            "expected --model auto, fim-ode, sindy-strong or symbolic",
+        ),
+        (
+            ["--model", "fim-od"],
+            "expected --model as the name of a registered model, got 'fim-od'; nearest: fim-ode",
+        ),
+        (["--every", 0], "expected --every as a whole number"),
+        (["--step", -1], "expected --step as a positive"),
+        (["--order", 2, "--model", "fim-ode"], "expected --order 1; 'sindy-strong'"),
+    ],
+)
+def test_errors_of_a_fit_name_the_option(tmp_path, capsys, words, said):
+    path = tmp_path / "a.csv"
+    path.write_text("t,x,v\n" + "".join(f"{k},{k % 3},{k % 4}\n" for k in range(20)))
+    assert run("fit", path, *words) == 2
+    assert f"fim-dynsys fit: {said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("box", "got"), [(["q=0:1"], "q"), (["x=0:1"], "x"), (["x=0:1", "v=0:1", "x=0:2"], "x, v, x")]
+)
+def test_a_region_names_each_state(pendulum, tmp_path, capsys, box, got):
+    assert run("fit", pendulum, "--model", "sindy", "--out", tmp_path / "o", "-q", "--held-out", 0) == 0
+    assert run("analyze", tmp_path / "o", "--region", *box) == 2
+    said = "expected --region with one LOW:HIGH for each of the states x, v, got " + got
+    assert said in capsys.readouterr().err
+    assert run("analyze", tmp_path / "o", "--portrait", tmp_path / "a.xyz") == 2
+    assert "expected --portrait as a file that ends in .png" in capsys.readouterr().err
+
+
+def test_a_forecast_ends_where_it_was_asked_to(pendulum, tmp_path, capsys):
+    words = ["--model", "sindy-strong", "--held-out", 0, "--forecast", 5]
+    assert run("fit", pendulum, *words) == 0
+    shown = capsys.readouterr().out.strip().splitlines()
+    assert float(shown[-1].split()[1]) == pytest.approx(T[-1] + 5)
 
 
 def test_an_error_of_a_file_names_the_option(tmp_path, capsys):

@@ -123,7 +123,7 @@ def test_one_column_more_is_not_kept_for_rounding():
     ("arguments", "words"),
     [
         ({}, "expected a region, since the field has none, got None"),
-        ({"region": Region([0.0], [1.0])}, "region of dimension 2, got 1"),
+        ({"region": Region([0.0], [1.0])}, "each of the states x0, x1, got 1 of 2"),
         ({"region": Region([2.0, 0.0], [3.0, 1.0])}, "finite at 20 points at least, got 0"),
     ],
 )

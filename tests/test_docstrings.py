@@ -1,4 +1,4 @@
-"""Every public function says what it is for by an example that runs, and names its relatives."""
+"""Every public function and method says what it is for by an example that runs."""
 
 import doctest
 import importlib
@@ -8,7 +8,8 @@ import matplotlib
 import pytest
 
 import fim_dynsys
-from fim_dynsys import analyze, plot, registry, testing
+from fim_dynsys import Trajectories, VectorField, analyze, plot, registry, testing
+from fim_dynsys.models.base import VectorFieldModel
 
 matplotlib.use("Agg")
 MODULES = {"fim_dynsys": fim_dynsys, "analyze": analyze, "plot": plot, "testing": testing}
@@ -27,7 +28,37 @@ ELSEWHERE = {
     "fim_dynsys.equations_from_petab",
     "fim_dynsys.to_sbml",
 }
-HOMES = sorted({function.__module__ for name, function in PUBLIC.items() if name not in ELSEWHERE})
+# Methods that who writes a model or a field calls or overrides, not who uses one.
+OF_AUTHORS = {
+    VectorFieldModel: {
+        "check_context",
+        "differentiate",
+        "infer",
+        "infer_many",
+        "restore",
+        "with_own_parameters",
+    },
+    VectorField: {
+        "coefficient_rows",
+        "picture",
+        "shown_equations",
+        "stack",
+        "with_fit_info",
+        "with_inference",
+        "with_report",
+    },
+    Trajectories: set(),
+}
+METHODS = {
+    f"{owner.__name__}.{name}": inspect.unwrap(getattr(owner, name))
+    for owner, of_authors in OF_AUTHORS.items()
+    for name in dir(owner)
+    if not name.startswith("_") and name not in of_authors and inspect.isroutine(getattr(owner, name))
+}
+HOMES = sorted(
+    {function.__module__ for name, function in PUBLIC.items() if name not in ELSEWHERE}
+    | {method.__module__ for method in METHODS.values()}
+)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -35,6 +66,11 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def test_public_functions_have_an_example_and_relatives(name):
     text = inspect.getdoc(PUBLIC[name]) or ""
     assert [part for part in (">>> ", "See Also\n--------") if part not in text] == []
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_methods_have_an_example(name):
+    assert ">>> " in (inspect.getdoc(METHODS[name]) or "")
 
 
 @pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FimDynsysWarning")

@@ -148,11 +148,9 @@ def test_boxes_follow_the_names_of_states():
     expected = Region({"a": (-2, 2), "b": (0, 1)})
     assert box.of_states(["a", "b"]) == expected
     assert Region([-2, 0], [2, 1]).of_states(("a", "b")) == expected  # a box without names: by position
-    with pytest.raises(
-        ValueError, match=r"expected a region of the states \['x0', 'x1'\], got one of \['a', 'b'\]"
-    ):
+    with pytest.raises(ValueError, match=r"expected a region of the states x0, x1, got one of a, b"):
         expected.of_states(("x0", "x1"))  # names that mean nothing there are an error, not positions
-    with pytest.raises(ValueError, match=r"^me: expected a region of the states .*'c'\], got one of \['b'\]"):
+    with pytest.raises(ValueError, match=r"^me: expected a region of the states a, c, got one of b"):
         box.of_states(["a", "c"], "me")
-    with pytest.raises(ValueError, match="expected a region of dimension 3, got 2"):
+    with pytest.raises(ValueError, match="bounds of each of the states a, b, c, got 2 of 3"):
         box.of_states(["a", "b", "c"])

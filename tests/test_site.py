@@ -151,6 +151,33 @@ def test_replaced_words_and_long_sentences_are_found(tmp_path):
     ]
 
 
+def test_words_are_looked_for_where_users_of_the_package_see_them():
+    """Messages and public docstrings, not parameters, code and what contributors alone read."""
+    source = '''
+def fit(law):
+    """The law `law`.
+
+    law : Law
+        Told.
+
+    >>> law = 1
+    """
+    raise ValueError(f"told {law} of it")
+
+
+def _hidden():
+    """A law."""
+    return {"law": 1}
+'''
+    checker = script("check_prose")
+    banned = checker.replaced_words()
+
+    def lines(docstrings: bool) -> list[int]:
+        return [line for line, text in checker.visible(source, docstrings) if banned.search(text)]
+
+    assert sorted(lines(True)) == [3, 6, 10] and lines(False) == [10]
+
+
 def test_pages_are_in_plain_words():
     """What `make lint` asks, so that the suite says it too."""
     checker = script("check_prose")

@@ -57,6 +57,22 @@ def _bounds(text: str) -> tuple[str, tuple[float, float]]:
     return name, (low, high)
 
 
+def _checked(region: Box, model: VectorFieldModel) -> dict[str, tuple[float, float]] | None:
+    """The box by state, if it has bounds of each."""
+    if region is None:
+        return None
+    box, states = dict(region), list(model.feature_names)
+    if set(box) != set(states) or len(box) != len(region):
+        raise ValueError(
+            f"expected --region with one LOW:HIGH for each of the states {', '.join(states)}, got "
+            f"{', '.join(name for name, _ in region)}"
+        )
+    for name, (low, high) in region:
+        if not low < high:
+            raise ValueError(f"expected --region with LOW below HIGH, got {name}={low:g}:{high:g}")
+    return box
+
+
 def analyze(
     folder: Path,
     report: Path | None,
@@ -78,8 +94,10 @@ def analyze(
     for path in (report, portrait):
         if path is not None and not path.parent.is_dir():
             raise FileNotFoundError(f"expected an existing folder for {path}, got {path.parent}")
+    if portrait is not None:
+        reading.check_picture("--portrait", portrait)
     model = load_fitted(folder)
-    box = None if region is None else dict(region)
+    box = _checked(region, model)
     if report is None or json or portrait is not None:
         _tables(model, box, json, portrait)
     if report is not None:
@@ -137,7 +155,7 @@ def explore(folder: Path, out: Path, members: int, region: Box, quiet: bool, com
     Example: fim-dynsys explore fitted --out explorer.html
     """
     model = load_fitted(folder)
-    model.explore(out, region=None if region is None else dict(region), n_draws=members, folder=folder)
+    model.explore(out, region=_checked(region, model), n_draws=members, folder=folder)
     if not quiet:
         print(f"{out} written")
     return 0

@@ -2,6 +2,7 @@
 
 import argparse
 import hashlib
+import inspect
 import json as as_json
 import sys
 import tomllib
@@ -37,14 +38,14 @@ _BAND = 0.9  # probability of the band that is printed and written
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `fit`."""
     reading.add_arguments(parser)
-    model = parser.add_argument_group("what is fitted")
+    model = parser.add_argument_group("model")
     model.add_argument("--model", default="auto", help="name that `fim-dynsys available` lists; default auto")
     model.add_argument(
         "--order", type=int, choices=(1, 2), default=1, help="2 for positions without velocities"
     )
     model.add_argument("--nonnegative", nargs="+", metavar="STATE", help="states that cannot become negative")
     model.add_argument(
-        "--conserved", nargs="+", metavar="EXPRESSION", help='what stays constant, as "s + i + r"'
+        "--conserved", nargs="+", metavar="EXPRESSION", help='conserved quantities, as "s + i + r"'
     )
     model.add_argument(
         "--equations",
@@ -52,13 +53,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="TOML file with given equations, whose parameters are fitted",
     )
-    results = parser.add_argument_group("what comes of it")
+    results = parser.add_argument_group("results")
     results.add_argument(
         "--out", type=Path, metavar="FOLDER", help="folder for the fitted model; default none is written"
     )
     results.add_argument("--report", type=Path, metavar="FILE", help="HTML page about the fit")
     results.add_argument(
-        "--forecast", type=float, metavar="TIME", help="how far to go on beyond the last sample"
+        "--forecast",
+        type=float,
+        metavar="TIME",
+        help="length of a forecast after the last sample, in the unit of the time",
     )
     results.add_argument(
         "--held-out",
@@ -145,16 +149,21 @@ def fit(
 def _model(
     name: str, equations: Path | None, nonnegative: list[str] | None, conserved: list[str] | None
 ) -> VectorFieldModel:
-    """The model that is asked for, with what is known beforehand."""
+    """The model that is asked for, with prior knowledge."""
     if equations is not None:
         if nonnegative or conserved:
             raise ValueError(
                 "expected --equations without --nonnegative and --conserved, which are for unknown equations"
             )
         return load("equations", **given_equations(equations))
-    if nonnegative or conserved:
-        return load(name, knowledge=Knowledge(nonnegative=nonnegative or [], conserved=conserved or []))
-    return load(name)
+    if not (nonnegative or conserved):
+        return load(name)
+    if "knowledge" not in inspect.signature(type(load(name))).parameters:
+        raise ValueError(
+            "expected --model auto, fim-ode, sindy-strong or symbolic with --nonnegative and --conserved, "
+            f"got {name}"
+        )
+    return load(name, knowledge=Knowledge(nonnegative=nonnegative or [], conserved=conserved or []))
 
 
 def given_equations(path: Path) -> dict[str, Any]:
@@ -289,7 +298,8 @@ def _ahead(
     if out is not None:
         out.mkdir(exist_ok=True)
         replace_file(out / _FORECAST, frame.to_csv(index=False, lineterminator="\n"))
-    shown = frame[(frame.index + 1) % (_ROWS // _SHOWN) == 0]
+    last = np.linspace(0, _ROWS, _SHOWN + 1).round()[1:].astype(int)  # the horizon is among them
+    shown = frame[(frame.index % _ROWS + 1).isin(last)]
     if not silent:
         print(
             f"\nforecast, with {100 * _BAND:.0f} % bands"

@@ -50,6 +50,8 @@ def look(data: str, plot: Path | None, json: bool, command: str, **options: Any)
 
     Example: fim-dynsys look pendulum.csv --plot pendulum.png
     """
+    if plot is not None:
+        reading.check_picture("--plot", plot)
     given = reading.taken(options)
     trajectories = reading.read(data, given)
     proposed = proposal(data, trajectories, command)

@@ -17,22 +17,42 @@ _NAMES = tuple(item.name for item in fields(Options))
 # `time="Zeit"` and `step=` of an error: arguments of Python, which are options here.
 _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(?:(\[\])|(\"[^\"]*\"|'[^']*'|-?[\w.]+)|)")
 
+# What messages say of calls in Python, and the same of the command line.
+_CALLS = (
+    (r"Trajectories\.from_(file|dataframe): ", ""),
+    (r"See field_\.fit_info; more", "More"),
+    (r"; with observed=\[\.\.\.\] not all need to be in the data", ""),
+    (r"Trajectories: expected units as text for", "expected --units with"),
+    (r"\bKnowledge\.(nonnegative|conserved)\b", r"--\1"),
+    (r"\bKnowledge: ", "--nonnegative and --conserved: "),
+    (
+        r"\bload: expected the name of a registered model",
+        "expected --model as the name of a registered model",
+    ),
+    (r"\bfim_dynsys\.available\(\)", "`fim-dynsys available`"),
+    (r"\bload_fitted: expected a folder that model\.save wrote", "expected a folder that `fit --out` wrote"),
+    (r"[\w-]+\.explore: expected n_draws", "expected --members"),
+    (r"[\w-]+\.fit: expected order 1;", "expected --order 1;"),
+    (r"\[Errno \d+\] (No such file or directory): ('.*')", r"expected a file, got \2 (\1)"),
+    (rf"\bexpected ({'|'.join(_NAMES)}) as ", lambda found: f"expected --{found[1].replace('_', '-')} as "),
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file, and how it is written."""
     parser.add_argument(
         "data", help="the file: CSV and other text, Excel, MATLAB, numpy, HDF5, netCDF; - for standard input"
     )
-    columns = parser.add_argument_group("what its columns are")
+    columns = parser.add_argument_group("columns")
     columns.add_argument("--time", metavar="COLUMN", help="the times; default found by names and values")
     columns.add_argument(
         "--step", type=float, metavar="DT", help="time between rows, where no column holds times"
     )
-    columns.add_argument("--states", nargs="+", metavar="COLUMN", help="default all that are nothing else")
+    columns.add_argument("--states", nargs="+", metavar="COLUMN", help="states; default every other column")
     columns.add_argument(
         "--inputs", nargs="+", metavar="COLUMN", help="measured inputs, such as a force or a voltage"
     )
-    columns.add_argument("--trajectory", nargs="+", metavar="COLUMN", help="what tells trajectories apart")
+    columns.add_argument("--trajectory", nargs="+", metavar="COLUMN", help="labels of trajectories")
     columns.add_argument(
         "--coords", nargs="+", metavar="COLUMN", help="values per trajectory, such as a parameter"
     )
@@ -50,12 +70,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("spread", "trials"),
         help="equal times: ticks of a rounded clock, or repeated measurements",
     )
-    written = parser.add_argument_group("how it is written, where that is not found out")
+    written = parser.add_argument_group("file format, where it is not detected")
     written.add_argument(
-        "--missing", nargs="*", metavar="VALUE", help="what stands for missing values, as -999 or OVER"
+        "--missing", nargs="*", metavar="VALUE", help="codes of missing values, as -999 or OVER"
     )
     written.add_argument(
-        "--bad-rows", choices=("error", "drop"), help="what to do with rows that are cut off or hold text"
+        "--bad-rows",
+        choices=("error", "drop"),
+        help="rows that are cut off or hold text: refuse the file, or leave them out",
     )
     written.add_argument(
         "--separator", metavar="TEXT", help="between columns: comma, tab, blanks, or a character"
@@ -111,14 +133,17 @@ def account(data: Trajectories, name: str) -> str:
     return "\n".join([f"{Path(name).name}: {first}", *(f"  {text}" for text in others)])
 
 
-def save_picture(drawing: Any, path: Path) -> None:
-    """Write a drawing in the format that the name of the file says.
+def check_picture(option: str, path: Path) -> None:
+    """Refuse a picture in a format that matplotlib does not write, before anything is computed for it."""
+    from matplotlib.backend_bases import FigureCanvasBase
 
-    Raises
-    ------
-    ValueError
-        If matplotlib writes no such format.
-    """
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in formats:
+        raise ValueError(f"expected {option} as a file that ends in .png, .svg or .pdf, got {path}")
+
+
+def save_picture(drawing: Any, path: Path) -> None:
+    """Write a drawing in the format that the name of the file says."""
     drawing.figure.savefig(path, dpi=150)
     drawing.close()
 
@@ -135,14 +160,7 @@ def in_options(text: str) -> str:
             return name
         return f"{name} {value}"
 
-    return (
-        _ARGUMENT.sub(option, text)
-        .replace("Trajectories.from_file: ", "")
-        .replace("Trajectories.from_dataframe: ", "")
-        .replace("Trajectories: expected units", "expected --units")
-        .replace("Knowledge.nonnegative: expected", "expected in --nonnegative")
-        .replace("Knowledge.conserved: expected", "expected in --conserved")
-        .replace("Knowledge", "--nonnegative and --conserved")
-        .replace("See field_.fit_info; more", "More")
-        .replace("; with observed=[...] not all need to be in the data", "")
-    )
+    text = _ARGUMENT.sub(option, text)
+    for of_python, of_options in _CALLS:
+        text = re.sub(of_python, of_options, text)
+    return text

@@ -145,7 +145,7 @@ def read_begins(
 ) -> tuple[list[float], list[str]]:
     """When each run begins, and what a reader is to be warned of.
 
-    That is when the first states are said to be, else the first sample, or a dose or an event before it.
+    That is the time given for the first states, else the first sample, or a dose or an event before it.
 
     Raises
     ------

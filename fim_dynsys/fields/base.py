@@ -19,6 +19,7 @@ from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
 
 _EPS = np.finfo(float).eps
+_NAMED = 6  # states that an error names
 
 StackedRates = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """``f(x (n, d), which (n,) int) -> (n, d)``: row i is field number ``which[i]`` at ``x[i]``."""
@@ -190,13 +191,26 @@ class VectorField(abc.ABC):
         ------
         ValueError
             If the last axis has not length d, or the points are not real numbers.
+
+        Examples
+        --------
+        >>> from fim_dynsys import SymbolicField
+        >>> SymbolicField({"x": "v", "v": "-x"})([[1.0, 0.0], [0.5, 2.0]]).tolist()
+        [[0.0, -1.0], [2.0, -0.5]]
         """
         x, rows = self._rows(x)
         with np.errstate(all="ignore"):  # what overflows is infinite, and comes out as that
             return np.asarray(self._rhs(rows), dtype=float).reshape(x.shape)
 
     def jacobian(self, x: ArrayLike) -> np.ndarray:
-        """Jacobian J[..., i, j] = d f_i / d x_j at points ``(..., d)``, shape ``(..., d, d)``."""
+        """Jacobian J[..., i, j] = d f_i / d x_j at points ``(..., d)``, shape ``(..., d, d)``.
+
+        Examples
+        --------
+        >>> from fim_dynsys import SymbolicField
+        >>> SymbolicField({"x": "v", "v": "-x"}).jacobian([1.0, 0.0]).tolist()
+        [[0.0, 1.0], [-1.0, 0.0]]
+        """
         x, rows = self._rows(x)
         with np.errstate(all="ignore"):
             return np.asarray(self._jac(rows), dtype=float).reshape(*x.shape, self.dim)
@@ -221,6 +235,12 @@ class VectorField(abc.ABC):
         ------
         ValueError
             If no direction is given or a shape does not fit.
+
+        Examples
+        --------
+        >>> from fim_dynsys import SymbolicField
+        >>> SymbolicField({"x": "x^3"}).directional([2.0], [1.0], [1.0]).tolist()  # 6 x
+        [12.0]
         """
         if not directions:
             raise ValueError(f"{type(self).__name__}.directional: expected at least one direction, got none.")
@@ -244,12 +264,26 @@ class VectorField(abc.ABC):
             return sum(np.prod([w for w, _ in c]) * value for c, value in zip(choices, values, strict=True))
 
     def scale(self, x: ArrayLike) -> np.ndarray | None:
-        """One calibrated standard deviation of f at points, ``(..., d)``; None where a model has none."""
+        """One calibrated standard deviation of f at points, ``(..., d)``; None where a model has none.
+
+        Examples
+        --------
+        >>> from fim_dynsys import SymbolicField
+        >>> SymbolicField({"x": "-x"}).scale([1.0]) is None
+        True
+        """
         self._rows(x)
         return None
 
     def draws(self, n: int, seed: int = 0) -> "Sequence[VectorField] | None":
-        """n whole fields drawn from the posterior, of equal weight; None where a field has none."""
+        """n whole fields drawn from the posterior, of equal weight; None where a field has none.
+
+        Examples
+        --------
+        >>> from fim_dynsys import SymbolicField
+        >>> SymbolicField({"x": "-x"}).draws(3) is None
+        True
+        """
         return None
 
     @property
@@ -263,7 +297,16 @@ class VectorField(abc.ABC):
         return self.standard_errors is not None
 
     def terms(self) -> list[list[str]] | None:
-        """Names of the terms in each right-hand side, sorted; None where the field is no sum of terms."""
+        """Names of the terms in each right-hand side, sorted; None where the field is no sum of terms.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t).field_.terms()
+        [['x0']]
+        """
         return None
 
     def support(self, x: ArrayLike) -> np.ndarray:
@@ -285,13 +328,28 @@ class VectorField(abc.ABC):
         -------
         ndarray (...)
             Support; NaN for non-finite points.
+
+        Examples
+        --------
+        >>> from fim_dynsys import SymbolicField
+        >>> SymbolicField({"x": "-x"}).support([[0.0], [100.0]]).tolist()  # without data
+        [1.0, 1.0]
         """
         x, rows = self._rows(x)
         with np.errstate(all="ignore"):
             return self._support(rows).reshape(x.shape[:-1])
 
     def ivp(self, t: float, x: ArrayLike) -> np.ndarray:
-        """Right-hand side with the signature of `scipy.integrate.solve_ivp`: x is ``(d,)`` or ``(d, k)``."""
+        """Right-hand side with the signature of `scipy.integrate.solve_ivp`: x is ``(d,)`` or ``(d, k)``.
+
+        Examples
+        --------
+        >>> from scipy.integrate import solve_ivp
+        >>> from fim_dynsys import SymbolicField
+        >>> path = solve_ivp(SymbolicField({"x": "-x"}).ivp, (0.0, 1.0), [1.0], rtol=1e-8)
+        >>> round(float(path.y[0, -1]), 4)  # 1 / e
+        0.3679
+        """
         x = np.asarray(x)
         return self(x) if x.ndim < 2 else self(x.T).T
 
@@ -387,16 +445,21 @@ class VectorField(abc.ABC):
 
     # ---------------------------------------------------------------- internals
 
+    def _in_errors(self) -> str:
+        """The field in errors: its class says nothing to who called a model."""
+        shown = ", ".join(self.state_names[:_NAMED]) + (", ..." if self.dim > _NAMED else "")
+        return f"field of the state{'s' if self.dim > 1 else ''} {shown}"
+
     def _rows(self, points: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Checked points (..., d) in float64, and the same as rows (n, d)."""
         if isinstance(points, np.ndarray) and points.dtype == np.float64:
             x = np.asarray(points)
         else:
-            x = real_array(points, f"{type(self).__name__} is a field on R^{self.dim}", "points")
+            x = real_array(points, self._in_errors(), "points")
         if x.ndim == 0 or x.shape[-1] != self.dim:
             raise ValueError(
-                f"{type(self).__name__} is a field on R^{self.dim}: expected points of shape "
-                f"(..., {self.dim}), got {x.shape}."
+                f"{self._in_errors()}: expected points of shape (..., {self.dim}), a value for each state, "
+                f"got {x.shape}."
             )
         return x, np.ascontiguousarray(x.reshape(-1, self.dim))  # sums depend on how arrays lie in memory
 

@@ -49,7 +49,7 @@ _OPERATORS = {
 _COMPARISONS: dict[type, str] = {ast.Lt: "Lt", ast.LtE: "Le", ast.Gt: "Gt", ast.GtE: "Ge"}
 
 
-def parse(text: str, symbols: "Mapping[str, Expr] | None" = None) -> "Expr":
+def parse(text: str, symbols: "Mapping[str, Expr] | None" = None, caller: str = "parse") -> "Expr":
     """An expression as sympy, built node by node; the text is never evaluated.
 
     Allowed are numbers, names, ``+ - * / **`` (or ``^``), brackets and the functions sin, cos, tan, asin,
@@ -64,6 +64,8 @@ def parse(text: str, symbols: "Mapping[str, Expr] | None" = None) -> "Expr":
         The expression.
     symbols : dict of str to sympy.Expr, optional
         What names stand for; other names become symbols of their own.
+    caller : str
+        Named in errors.
 
     Returns
     -------
@@ -76,29 +78,30 @@ def parse(text: str, symbols: "Mapping[str, Expr] | None" = None) -> "Expr":
     """
     if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
         raise ValueError(
-            f"parse: expected an expression as text of at most {_LONGEST} characters, got {str(text)[:60]!r}."
+            f"{caller}: expected an expression as text of at most {_LONGEST} characters, got "
+            f"{str(text)[:60]!r}."
         )
     try:
         tree = ast.parse(text.strip().replace("^", "**"), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         words = sorted({word for word in re.findall(r"[A-Za-z_]+", text) if keyword.iskeyword(word)})
         hint = f"; {words[0]!r} is a word of Python, so give it another name" if words else ""
-        raise ValueError(f"parse: expected an expression, got {text[:60]!r} ({error}){hint}.") from error
-    return _Builder(text, dict(symbols or {})).build(tree.body, 0)
+        raise ValueError(f"{caller}: expected an expression, got {text[:60]!r} ({error}){hint}.") from error
+    return _Builder(text, dict(symbols or {}), caller).build(tree.body, 0)
 
 
 class _Builder:
-    def __init__(self, text: str, symbols: "dict[str, Expr]"):
+    def __init__(self, text: str, symbols: "dict[str, Expr]", caller: str):
         import sympy
 
-        self.text, self.symbols = text, symbols
+        self.text, self.symbols, self.caller = text, symbols, caller
         self.functions = {name: getattr(sympy, name) for name in FUNCTIONS if name != "abs"}
         self.functions["abs"] = sympy.Abs
         self.sympy = sympy
 
     def refuse(self, what: str) -> NoReturn:
         raise ValueError(
-            f"parse: expected numbers, names, + - * / ** and {', '.join((*FUNCTIONS, *_SEVERAL))} in "
+            f"{self.caller}: expected numbers, names, + - * / ** and {', '.join((*FUNCTIONS, *_SEVERAL))} in "
             f"{self.text[:60]!r}, got {what}."
         )
 

@@ -269,6 +269,15 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         -----
         FitWarning
             The field does not describe the data; `field_.fit_info` says by how much.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t, feature_names=["n"])
+        >>> model.equations()
+        ['-0.5 n']
         """
         given: dict[str, Any] = {}
         x, sigma = with_error_columns(x, sigma)
@@ -422,6 +431,16 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         C. Rackauckas et al., Universal differential equations for scientific machine learning, arXiv
         2001.04385, section 2; H. G. Bock, Recent advances in parameter identification techniques for ODE
         (1983), section 3 (multiple shooting).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+        >>> tuned = model.finetune(np.exp(-0.5 * t), t, max_seconds=5.0, progress=False)
+        >>> "held_out" in tuned.history_
+        True
         """
         if moves not in ("auto", "residual") or options:
             raise ValueError(
@@ -583,6 +602,16 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         ----------
         H. R. Künsch, The jackknife and the bootstrap for general stationary observations,
         Annals of Statistics 17 (1989), section 2 (moving blocks).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+        >>> members = model.ensemble(5, progress=False)
+        >>> len(members)
+        5
         """
         field = self._fitted_field()
         check_members(self._caller, n, seed)
@@ -642,6 +671,17 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             Where a parameter is an object that JSON cannot hold.
         OSError
             Where the folder cannot be written to, or the disk is full.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+        >>> folder = model.save(tempfile.mkdtemp() + "/decay")
+        >>> fim_dynsys.load_fitted(folder).equations() == model.equations()
+        True
         """
         return self._to_save().write(folder)
 

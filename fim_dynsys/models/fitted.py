@@ -138,6 +138,15 @@ class FittedModel(Estimator):
         ------
         TypeError
             Where the model was fitted with inputs and none are given.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+        >>> model.predict(np.array([[1.0], [2.0]])).round(3).tolist()
+        [[-0.5], [-1.0]]
         """
         field = self._fitted_field()
         if isinstance(x, list | tuple) and not is_point(x):
@@ -153,6 +162,11 @@ class FittedModel(Estimator):
         if not points.ndim:
             raise ValueError(
                 f"{self._caller}.predict: expected states (n, {field.dim}), got the number {x!r}."
+            )
+        if points.shape[-1] != field.dim:
+            raise ValueError(
+                f"{self._caller}.predict: expected states of shape ({field.dim},) or (n, {field.dim}), "
+                f"columns {', '.join(field.state_names)}, got {points.shape}."
             )
         inputs = input_rows(f"{self._caller}.predict", field, u, points.size // max(points.shape[-1], 1))
         return cast(DrivenField, field)(points, inputs) if inputs is not None else field(points)
@@ -199,6 +213,15 @@ class FittedModel(Estimator):
         ------
         TypeError
             Where the model was fitted with inputs and none are given.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+        >>> float(model.simulate([2.0], [0.0, 2.0])[-1, 0].round(3))  # 2 / e
+        0.736
         """
         field = self._fitted_field()
         caller = f"{self._caller}.simulate"
@@ -314,6 +337,16 @@ class FittedModel(Estimator):
         -----
         FitWarning
             Where bands are asked of a field that does not describe the data, as `fit` said.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+        >>> ahead = model.forecast(model.context_, [1.0, 2.0], progress=False)
+        >>> ahead["median"].sel(state="x0").values.round(3).tolist()  # e^-2.5, e^-3
+        [[0.082, 0.05]]
         """
         field = self._fitted_field()
         self._warn_of_path(f"{self._caller}.forecast", x0, t)
@@ -391,6 +424,15 @@ class FittedModel(Estimator):
         ------
         ValueError
             Where derivatives cannot be taken, the score is not a finite number, or the metric is unknown.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+        >>> round(model.score(np.exp(-0.5 * t), t), 2)
+        1.0
         """
         field = self._fitted_field()
         carried = isinstance(x, Trajectories) and bool(x.input_names)
@@ -504,6 +546,17 @@ class FittedModel(Estimator):
         -------
         Path
             The file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+        >>> page = model.explore(tempfile.mkdtemp() + "/decay.html", n_draws=0)
+        >>> page.name
+        'decay.html'
         """
         from fim_dynsys.explorer.page import write_explorer  # loads the analyses, which no fit needs
 
@@ -591,6 +644,16 @@ class FittedModel(Estimator):
             so.
         print_kwargs
             Passed to the built-in print.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+        >>> model.print()
+        x0' = -0.5 x0
+        (path R2 1, ...)
         """
         symbolic = self._symbolic_field()
         style = style or self.equation_style
@@ -609,11 +672,31 @@ class FittedModel(Estimator):
         print(f"({'; '.join([info.summary(), *info.inference.notes])})", **print_kwargs)
 
     def coefficients(self) -> np.ndarray:
-        """Coefficients (d, n_features) of the terms named by `get_feature_names`; see `equations`."""
+        """Coefficients (d, n_features) of the terms named by `get_feature_names`; see `equations`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+        >>> dict(zip(model.get_feature_names(), model.coefficients()[0].round(3).tolist(), strict=True))["x0"]
+        -0.5
+        """
         return np.array(self._symbolic_field().coefficients.T)
 
     def get_feature_names(self) -> list[str]:
-        """Names of the terms in pysindy's notation; see `equations`."""
+        """Names of the terms in pysindy's notation; see `equations`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+        >>> model.get_feature_names()[:2]
+        ['1', 'x0']
+        """
         return list(self._symbolic_field().get_feature_names())
 
     @property
@@ -678,6 +761,12 @@ def _from_states(caller: str, field: VectorField, x0: ArrayLike, t: ArrayLike) -
     if not isinstance(field, ForcedField):
         if isinstance(field, DrivenField):
             field(np.zeros(field.dim))  # says which inputs it lacks
+        starts = np.asarray(x0)
+        if starts.ndim not in (1, 2) or starts.shape[-1] != field.dim:
+            raise ValueError(
+                f"{caller}: expected states x0 of shape ({field.dim},) or (n, {field.dim}), columns "
+                f"{', '.join(field.state_names)}, got {starts.shape}."
+            )
         return simulate(field, x0, t)
     times, starts = real_array(t, caller, "t"), real_array(x0, caller, "x0")
     shapes = times.ndim and times.size and starts.ndim in (1, 2) and starts.shape[-1] == field.dim

@@ -2,6 +2,7 @@
 
 import numbers
 from collections.abc import Callable, Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -105,6 +106,11 @@ def as_trajectories(
                 u,
             )
         return renamed(data, feature_names)
+    if isinstance(x, str | Path):
+        raise TypeError(
+            f"fit: expected observations x, got the text {str(x)!r}; a file is read by "
+            "Trajectories.from_file(path)."
+        )
     if t is None:
         raise ValueError(
             f"fit: expected times t with x of type {type(x).__name__}, got None; pass a step, array or list."

@@ -18,7 +18,14 @@ class Estimator:
         return {p.name: p.default for p in known if p.kind is not p.VAR_KEYWORD}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with `deep`, those of parameters that are estimators too, as ``name__its``."""
+        """Parameters by name; with `deep`, those of parameters that are estimators too, as ``name__its``.
+
+        Examples
+        --------
+        >>> import fim_dynsys
+        >>> fim_dynsys.load("sindy-strong", degree=2).get_params()["degree"]
+        2
+        """
         found: dict[str, Any] = {}
         for name in sorted(self._defaults()):
             found[name] = value = getattr(self, name)
@@ -33,6 +40,13 @@ class Estimator:
         ------
         ValueError
             For a name that it does not have.
+
+        Examples
+        --------
+        >>> import fim_dynsys
+        >>> model = fim_dynsys.load("sindy-strong").set_params(degree=2)
+        >>> model.get_params()["degree"]
+        2
         """
         known = self._defaults()
         nested: dict[str, dict[str, Any]] = {}

@@ -222,7 +222,7 @@ class _Compiler:
         return states.index(name)
 
     def expression(self, text: str, what: str) -> "Expr":
-        read = parse(text, self.by_name)
+        read = parse(text, self.by_name, f"Knowledge.{what}")
         others = sorted(s.name for s in read.free_symbols - set(self.symbols))
         if others:
             raise ValueError(

@@ -126,6 +126,15 @@ class Trajectories:
         ValueError
             If the input is not real numbers, shapes or lengths do not fit, or a time or a value is not
             allowed (see the class).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fim_dynsys import Trajectories
+        >>> runs = [np.array([1.0, 0.5, 0.2]), np.array([2.0, 1.1])]
+        >>> data = Trajectories.from_arrays(runs, 1.0, ["n"])
+        >>> data.n_obs.tolist(), data.state_names
+        ([3, 2], ('n',))
         """
         return cls._of(Parts(x, t, state_names, coords, units, u=u, input_names=input_names))
 
@@ -181,6 +190,15 @@ class Trajectories:
         ValueError
             If a column is missing or not numeric, a coordinate varies within a trajectory, or the
             values break a rule of the class.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from fim_dynsys import Trajectories
+        >>> frame = pd.DataFrame({"day": [0, 1, 0, 1], "run": [1, 1, 2, 2], "n": [1.0, 0.5, 2.0, 1.1]})
+        >>> data = Trajectories.from_dataframe(frame, time="day", trajectory="run")
+        >>> len(data), data.state_names
+        (2, ('n',))
         """
         parts = frames.split_frame(frame, time, trajectory, states, coords, inputs)
         return cls._of(parts if units is None else replace(parts, units=units))
@@ -199,6 +217,14 @@ class Trajectories:
         ------
         ValueError
             If none of these layouts fits, or the values break a rule of the class.
+
+        Examples
+        --------
+        >>> import xarray as xr
+        >>> from fim_dynsys import Trajectories
+        >>> table = xr.Dataset({"n": ("time", [1.0, 0.5])}, coords={"time": [0.0, 1.0]})
+        >>> Trajectories.from_dataset(table).x.shape  # trajectories, samples, states
+        (1, 2, 1)
         """
         return cls._of(datasets.split_dataset(dataset))
 
@@ -355,7 +381,15 @@ class Trajectories:
         return self._u
 
     def input_arrays(self) -> list[np.ndarray]:
-        """Inputs (n, m) of each trajectory, a copy without padding; m = 0 where there are none."""
+        """Inputs (n, m) of each trajectory, a copy without padding; m = 0 where there are none.
+
+        Examples
+        --------
+        >>> from fim_dynsys import Trajectories
+        >>> data = Trajectories.from_arrays([1.0, 0.5, 0.2], 1.0, u=[0.0, 1.0, 1.0], input_names=["dose"])
+        >>> data.input_arrays()[0].T.tolist()
+        [[0.0, 1.0, 1.0]]
+        """
         if self._u is None:
             return [np.empty((n, 0)) for n in self._n_obs]
         return [self._u[k, :n].copy() for k, n in enumerate(self._n_obs)]
@@ -377,6 +411,13 @@ class Trajectories:
         ------
         ValueError
             Where it is none of these.
+
+        Examples
+        --------
+        >>> from fim_dynsys import Trajectories
+        >>> data = Trajectories.from_arrays([1.0, 0.5, 0.2], 1.0, u=[0.0, 1.0, 1.0])
+        >>> data.with_hold("previous").hold.value
+        'previous'
         """
         chosen = Hold.of("Trajectories.with_hold", hold)
         if chosen == self.hold:
@@ -384,7 +425,14 @@ class Trajectories:
         return self._replace(attrs={**self.dataset.attrs, "hold": chosen.value})
 
     def without_inputs(self) -> "Trajectories":
-        """The states alone."""
+        """The states alone.
+
+        Examples
+        --------
+        >>> from fim_dynsys import Trajectories
+        >>> Trajectories.from_arrays([1.0, 0.5, 0.2], 1.0, u=[0.0, 1.0, 1.0]).without_inputs().input_names
+        ()
+        """
         kept = {name: unit for name, unit in self.units.items() if name not in self._input_names}
         return self._replace(u=None, input_names=(), units=kept)
 
@@ -417,6 +465,15 @@ class Trajectories:
             Zero where ``mask`` is False.
         mask : ndarray of bool, shape (K, L, d)
             True where a coordinate was observed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fim_dynsys import Trajectories
+        >>> runs = [np.array([1.0, 0.5, 0.2]), np.array([2.0, 1.1])]
+        >>> t, x, mask = Trajectories.from_arrays(runs, 1.0).padded()
+        >>> mask[1, :, 0].tolist()
+        [True, True, False]
         """
         mask = ~np.isnan(self._x)
         last = self._t[np.arange(len(self)), self._n_obs - 1]
@@ -424,7 +481,18 @@ class Trajectories:
         return t, np.where(mask, self._x, 0.0), mask
 
     def arrays(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """``[(t (n,), x (n, d)), ...]``: a copy for each trajectory, without padding."""
+        """``[(t (n,), x (n, d)), ...]``: a copy for each trajectory, without padding.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fim_dynsys import Trajectories
+        >>> runs = [np.array([1.0, 0.5, 0.2]), np.array([2.0, 1.1])]
+        >>> for t, x in Trajectories.from_arrays(runs, 1.0).arrays():
+        ...     print(t, x.shape)
+        [0. 1. 2.] (3, 1)
+        [0. 1.] (2, 1)
+        """
         return [(self._t[k, :n].copy(), self._x[k, :n].copy()) for k, n in enumerate(self._n_obs)]
 
     def box(self) -> Region:
@@ -436,6 +504,13 @@ class Trajectories:
         ------
         ValueError
             If a coordinate was never observed.
+
+        Examples
+        --------
+        >>> from fim_dynsys import Trajectories
+        >>> box = Trajectories.from_arrays([1.0, 0.5, 0.2], 1.0).box()
+        >>> box.low.tolist(), box.high.tolist()
+        ([0.2], [1.0])
         """
         return Region(*observations.extent(self._x, self._names), self._names)
 
@@ -477,6 +552,13 @@ class Trajectories:
         ------
         ValueError
             If the shape does not fit.
+
+        Examples
+        --------
+        >>> from fim_dynsys import Trajectories
+        >>> data = Trajectories.from_arrays([1.0, 0.5, 0.2], 1.0)
+        >>> data.with_x(2.0 * data.x).x.ravel().tolist()
+        [2.0, 1.0, 0.4]
         """
         values = observations.padded_values(x, self._n_obs, self._x.shape[1])
         if state_names is None and values.shape[2] != self.dim:
@@ -488,7 +570,17 @@ class Trajectories:
         return self._replace(x=values, state_names=names, units=self._units_for(names))
 
     def with_coords(self, **coords: Any) -> "Trajectories":
-        """The same with these coordinates per trajectory set, or taken away where the value is None."""
+        """The same with these coordinates per trajectory set, or taken away where the value is None.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fim_dynsys import Trajectories
+        >>> runs = [np.array([1.0, 0.5, 0.2]), np.array([2.0, 1.1])]
+        >>> data = Trajectories.from_arrays(runs, 1.0).with_coords(mu=[0.1, 0.2])
+        >>> data.coords["mu"].tolist()
+        [0.1, 0.2]
+        """
         merged = {**self._coords, **coords}
         kept = {name: values for name, values in merged.items() if values is not None}
         gone = set(merged) - set(kept)
@@ -496,11 +588,26 @@ class Trajectories:
         return self._replace(coords=kept, units=units)
 
     def with_units(self, units: Mapping[str, str] | Sequence[str]) -> "Trajectories":
-        """The same with these units instead; forms as in :meth:`from_arrays`."""
+        """The same with these units instead; forms as in :meth:`from_arrays`.
+
+        Examples
+        --------
+        >>> from fim_dynsys import Trajectories
+        >>> Trajectories.from_arrays([1.0, 0.5, 0.2], 1.0, ["n"]).with_units({"n": "1/l", "t": "d"}).units
+        {'n': '1/l', 't': 'd'}
+        """
         return self._replace(units=units)
 
     def select_states(self, names: Sequence[str]) -> "Trajectories":
-        """Only these states, in this order."""
+        """Only these states, in this order.
+
+        Examples
+        --------
+        >>> from fim_dynsys import Trajectories
+        >>> data = Trajectories.from_arrays([[1.0, 0.0], [0.9, -0.1]], 0.1, ["x", "v"])
+        >>> data.select_states(["v"]).state_names
+        ('v',)
+        """
         names = (names,) if isinstance(names, str) else tuple(names)
         unknown = [name for name in names if name not in self._names]
         if unknown or not names:
@@ -528,6 +635,13 @@ class Trajectories:
         ------
         ValueError
             If no sample is complete.
+
+        Examples
+        --------
+        >>> from fim_dynsys import Trajectories
+        >>> data = Trajectories.from_arrays([[1.0, 0.0], [0.9, float("nan")], [0.7, -0.2]], 0.1)
+        >>> data.drop_incomplete("example").n_obs.tolist()
+        [2]
         """
         rows = observations.complete_rows(self._x, self._n_obs, caller)
         if rows is None:
@@ -547,6 +661,13 @@ class Trajectories:
         ------
         ValueError
             If there is not one array of positions per trajectory, or one is empty or out of range.
+
+        Examples
+        --------
+        >>> from fim_dynsys import Trajectories
+        >>> data = Trajectories.from_arrays([1.0, 0.7, 0.5, 0.3], 1.0)
+        >>> data.select_samples([[0, 2]]).t.tolist()
+        [[0.0, 2.0]]
         """
         rows = observations.checked_rows(rows, self._n_obs)
         x, t, n_obs = observations.pack(
@@ -588,6 +709,12 @@ class Trajectories:
         ------
         ValueError
             If two columns would bear one name.
+
+        Examples
+        --------
+        >>> from fim_dynsys import Trajectories
+        >>> Trajectories.from_arrays([1.0, 0.5], 1.0, ["n"]).to_dataframe().columns.tolist()
+        ['t', 'n']
         """
         inputs = dict(zip(self._input_names, np.concatenate(self.input_arrays()).T, strict=True))
         return frames.join_frame(self.arrays(), self._names, self._coords, self.units, inputs)
@@ -601,6 +728,16 @@ class Trajectories:
             For another suffix, or a CSV file in which two columns would bear one name.
         OSError
             Where the disk is full or the file may not be written; an old file is then untouched.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from fim_dynsys import Trajectories
+        >>> data = Trajectories.from_arrays([1.0, 0.5], 1.0, ["n"], units={"n": "1/l"})
+        >>> path = tempfile.mkdtemp() + "/decay.nc"
+        >>> data.to_file(path)
+        >>> Trajectories.from_file(path).equals(data)
+        True
         """
         if files.file_format(path) == "csv":
             files.write_csv(self.to_dataframe(), path)
@@ -612,7 +749,15 @@ class Trajectories:
         return type(self), (self.dataset,)
 
     def equals(self, other: "Trajectories") -> bool:
-        """Whether values (NaN equal to NaN), times, names, coordinates and units agree."""
+        """Whether values (NaN equal to NaN), times, names, coordinates and units agree.
+
+        Examples
+        --------
+        >>> from fim_dynsys import Trajectories
+        >>> data = Trajectories.from_arrays([1.0, float("nan")], 1.0)
+        >>> data.equals(data.with_x(data.x)), data.equals(data.with_x(2.0 * data.x))
+        (True, False)
+        """
         return (
             self._names == other._names
             and self._input_names == other._input_names

@@ -142,7 +142,7 @@ def test_compiling_for_long_is_said_once(tmp_path, patience, given, lines):
             check=True,
         )
         assert run.stdout.split() == ["2.0", "2.0", "2.0"]
-        assert run.stderr.count("fim-dynsys: compiling, once for this installation") == said
+        assert run.stderr.count("fim-dynsys: compiling code that runs here for the first time") == said
         assert len(run.stderr.splitlines()) == said
 
 

@@ -187,7 +187,7 @@ def test_the_weights_file_s_own_figures(weights, log, benchmarks):
 
 def test_runs_are_followed_to_the_first(weights, log, benchmarks):
     text = card("fim-ode", weights, log.parent, benchmarks)
-    told = text.split("tells them", 1)[1].split("## ODEBench")[0]
+    told = text.split("The runs behind it", 1)[1].split("## ODEBench")[0]
     places = [told.index(f"`{name}`: ") for name in ("chosen", "longer", "base")]
     assert places == sorted(places)
     assert "| held out | 12 |" in told

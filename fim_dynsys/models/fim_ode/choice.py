@@ -58,7 +58,7 @@ class Shortlist:
     candidates : list of Candidate
         The shortlist, best BIC first; none where an exact model leaves nothing systematic.
     laws : list of Law
-        Of clean data, the preferred one first, which is chosen.
+        Of noise-free data, the preferred one first, which is chosen.
     compared : Pool or None
         Over what the candidates were compared.
     """
@@ -71,7 +71,7 @@ class Shortlist:
 
     @classmethod
     def searched(cls, search: Search, opinion: Opinion, compare: bool = True, row: Row = ROW) -> "Shortlist":
-        """Of a search from an opinion, with a smoother of each kind; ``compare``: over windows, if needed."""
+        """Of a search from an initial estimate, with each kind of smoother; ``compare``: over windows too."""
         found = row.search(Pool(search, opinion=opinion, whole=not compare))
         return cls(found.search, opinion, shortlist(found.candidates), compared=found)
 
@@ -168,8 +168,8 @@ def consider(
         Whether exact models are sought where samples are noise-free; a selector is trained on shortlists
         alone.
     known : list of arrays (n, d) or Noise, optional
-        Errors of the samples of trajectories of two and more, as they were given; laws are only read off
-        samples of one precision.
+        Errors of the samples of trajectories of two and more, as they were given; exact models are only read
+        off samples of one precision.
     row : Row
         What is searched.
 

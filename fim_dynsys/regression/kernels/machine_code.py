@@ -9,6 +9,7 @@ whatever other processes write meanwhile.
 """
 
 import hashlib
+import multiprocessing
 import os
 import pickle
 import sys
@@ -124,11 +125,12 @@ def _kernel_sources() -> bytes:
 
 @cache
 def _say_once() -> None:
-    """A line on stderr, which is no progress where ``TQDM_DISABLE`` or ``CI`` is set."""
-    if not any(os.environ.get(name, "") not in ("", "0", "false") for name in ("TQDM_DISABLE", "CI")):
+    """A line on stderr, which is no progress where ``TQDM_DISABLE`` or ``CI`` is set; workers say nothing."""
+    unwanted = any(os.environ.get(name, "") not in ("", "0", "false") for name in ("TQDM_DISABLE", "CI"))
+    if not unwanted and multiprocessing.parent_process() is None:
         print(
-            f"fim-dynsys: compiling, once for this installation (some {_SECONDS} seconds); "
-            "`fim-dynsys doctor --compile` does it ahead.",
+            f"fim-dynsys: compiling code that runs here for the first time (up to {_SECONDS} seconds); "
+            "`fim-dynsys doctor --compile` compiles all of it ahead.",
             file=sys.stderr,
         )
 
