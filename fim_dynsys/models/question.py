@@ -26,7 +26,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 @dataclass(frozen=True)
 class Question:
-    """Observations in an order and units that they determine, terms, and what is known beforehand.
+    """Observations in an order and units that they determine, terms, and prior knowledge.
 
     Attributes
     ----------
