@@ -13,6 +13,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.reading.options import Options
 from fim_dynsys.trajectories.reading.reader import READ
 
+_PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".eps", ".webp")  # that matplotlib writes
 _NAMES = tuple(item.name for item in fields(Options))
 # `time="Zeit"` and `step=` of an error: arguments of Python, which are options here.
 _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(?:(\[\])|(\"[^\"]*\"|'[^']*'|-?[\w.]+)|)")
@@ -134,11 +135,8 @@ def account(data: Trajectories, name: str) -> str:
 
 
 def check_picture(option: str, path: Path) -> None:
-    """Refuse a picture in a format that matplotlib does not write, before anything is computed for it."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    formats = FigureCanvasBase.get_supported_filetypes()
-    if path.suffix.lstrip(".").lower() not in formats:
+    """Refuse a picture in a format that is not written, before anything is computed for it."""
+    if path.suffix.lower() not in _PICTURES:
         raise ValueError(f"expected {option} as a file that ends in .png, .svg or .pdf, got {path}")
 
 

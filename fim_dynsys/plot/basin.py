@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.patheffects import withStroke
 
 from fim_dynsys.analyze.phase_space.basin import BasinLabel, Basins
 from fim_dynsys.analyze.phase_space.capture import AttractorKind
@@ -13,7 +14,7 @@ from fim_dynsys.plot.flow import Grid
 from fim_dynsys.plot.space import Space, States
 from fim_dynsys.plot.style import Look
 
-# From light to dark, so that neighbours differ in grey too; numbers tell more attractors than colours apart.
+# From light to dark, so that neighbours differ in grey too; numbers distinguish more attractors than colours.
 _COLORS = ("#f5e6b8", "#a8d0e6", "#e8a978", "#7fb08a", "#b483b0", "#5b7db1")
 _SPECIAL = {
     BasinLabel.LEFT_REGION: ("#ffffff", "..", "leaves the region"),
@@ -26,7 +27,7 @@ _BELOW = 0.5 * style.FLOW  # order of drawing: under the flow
 def basin_image(result: Basins, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Which attractor each state leads to, with the attractors and their numbers on top.
 
-    Hatched where the trajectory passes through what the data do not back. The legend gives each basin's
+    Hatched where the trajectory passes through the unsupported part. The legend gives each basin's
     share of the region.
 
     Parameters
@@ -102,11 +103,12 @@ def _attractors(space: Space, result: Basins) -> dict:
     marks, numbers = [], []
     for i, attractor in enumerate(result.attractors):
         ink = style.BLACK if attractor.support >= style.SUPPORTED else style.GREY
-        look: Look = {"color": ink, "zorder": style.POINTS}
+        look: Look = {"color": ink, "zorder": style.POINTS}  # of a cycle as `limit_cycles` draws it
         if attractor.kind is AttractorKind.FIXED_POINT:
             look |= {"marker": "o", "markersize": 8, "linestyle": ""}
         elif attractor.kind is AttractorKind.CYCLE:
-            look |= {"linewidth": 2.2}
+            look |= {"linewidth": 2.4, "color": style.GREY if ink == style.GREY else style.PURPLE}
+            look |= {"path_effects": [withStroke(linewidth=4.4, foreground="white")]}
         else:
             look |= {"marker": ".", "markersize": 2, "linestyle": ""}
         marks += space.ax.plot(*space.coordinates(attractor.points), **look)

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.mathtext import MathTextParser
 from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 AxesLike = Axes | Sequence[Axes] | np.ndarray
@@ -177,6 +178,13 @@ def label_axes(ax: Axes, names: Sequence[str], units: Mapping[str, str]) -> None
     """Names with units on the two or three axes."""
     for name, which in zip(names, "xyz", strict=False):
         ax.set(**{f"{which}label": with_unit(name, units)})
+
+
+def whole_ticks(ax: Axes, times: np.ndarray) -> None:
+    """Whole numbers on the axis of times that are whole themselves, such as years."""
+    seen = times[np.isfinite(times)]
+    if seen.size and np.all(seen == np.round(seen)):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
 
 
 def with_unit(name: str, units: Mapping[str, str]) -> str:

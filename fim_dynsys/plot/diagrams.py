@@ -36,6 +36,17 @@ _EVENTS = {
     "PD": "period doubling",
     "NS": "torus",
 }
+# Marks that differ from those of cycles (circles) and of what was found in data (squares, upright triangles).
+_MARKS = {
+    BifurcationKind.HOPF: "*",
+    BifurcationKind.BRANCH_POINT: "P",
+    BifurcationKind.CYCLE_FOLD: "<",
+    BifurcationKind.PERIOD_DOUBLING: ">",
+    BifurcationKind.NEIMARK_SACKER: "p",
+    BifurcationKind.NEAR_MISS: "x",
+}
+_OTHER_MARK = "D"  # folds, and what is degenerate
+_SIZES = {"*": 11.0, "D": 5.5}  # points, for marks that look smaller or larger than their 8
 _CURVES: dict[BifurcationKind, Look] = {
     BifurcationKind.FOLD: {"color": style.BLACK, "label": "folds"},
     BifurcationKind.CYCLE_FOLD: {"color": style.VERMILLION, "label": "folds of cycles", "linestyle": "-."},
@@ -52,7 +63,8 @@ def bifurcation_diagram(
 
     Cycles are drawn by their smallest and largest value, with filled circles where stable and open ones
     where not. Labels are the customary ones: LP fold, HB Hopf, BP branch point, PD period doubling, LPC
-    fold of cycles, NS Neimark-Sacker, NM near miss, CP, BT, GH and DB degenerate ones. For diagrams of data
+    fold of cycles, NS Neimark-Sacker, NM near miss, CP, BT, GH and DB degenerate ones. Marks differ: stars
+    for Hopf points, triangles for folds of cycles and period doublings, see the legend. For diagrams of data
     there are besides:
     what was found at each measured value (squares and, for cycles, triangles, filled where stable), ticks
     at these values, and the interval of each bifurcation with the share of members that have it.
@@ -272,8 +284,8 @@ def _events(ax: Axes, events: Sequence[Bifurcation], state: int, curves: np.ndar
     taken: list[np.ndarray] = []
     for event in events:
         at = (event.p, event.x[state])
-        near_miss = event.kind is BifurcationKind.NEAR_MISS
-        look: Look = {"marker": "x" if near_miss else "D", "markersize": 5, "linestyle": ""}
+        mark = _MARKS.get(event.kind, _OTHER_MARK)
+        look: Look = {"marker": mark, "markersize": _SIZES.get(mark, 8.0), "linestyle": ""}
         look |= {"color": style.BLACK if event.support >= style.SUPPORTED else style.GREY}
         look |= {"label": f"{event.kind.value} {_EVENTS.get(event.kind.value, '')}".strip()}
         marks += ax.plot(*at, **look, zorder=style.POINTS)

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from fim_dynsys.plot import style
-from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, with_unit
+from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, whole_ticks, with_unit
 from fim_dynsys.plot.series import Observed, read_series
 from fim_dynsys.plot.space import States, chosen_states
 from fim_dynsys.trajectories.container import Trajectories
@@ -107,7 +107,7 @@ def forecast(
         _draw_bands(panel, one.isel(state=state), artists)
         for kind, part, look in (
             ("data", seen, {"marker": "o", "color": style.BLACK}),
-            ("held out", missed, {"marker": "s", "color": style.VERMILLION}),
+            ("held out", missed, {"marker": "s", "color": style.OBSERVED[1]}),
         ):
             if part is not None:
                 (times, x), label = part.arrays()[0], "observed" if kind == "data" else "held out"
@@ -119,6 +119,7 @@ def forecast(
             artists["origin"].append(panel.axvline(last, **line, label="last observation"))
         panel.set_ylabel(with_unit(names[state], units))
     axes[-1].set_xlabel(with_unit("t", units))
+    whole_ticks(axes[-1], later if seen is None else seen.t)
     if new_figure:
         add_legend(axes)
     return Drawing(axes, {name: tuple(found) for name, found in artists.items() if found})

@@ -191,7 +191,7 @@ def paths(trajectories: Trajectories, ax: Axes | None = None, *, states: States 
     """Trajectories in state space: dots where observed, lines where simulated; ticks for a single state."""
     if "status" not in trajectories.coords:
         return observations(trajectories, ax, states=states)
-    look: Look = {"color": style.BLACK, "linewidth": 1.0, "label": "simulated"}
+    look: Look = {"color": style.VERMILLION, "linewidth": 1.2, "label": "simulated"}
     return _trajectories(trajectories, ax, states, "simulated", look)
 
 
@@ -199,7 +199,7 @@ def observations(
     trajectories: Trajectories, ax: Axes | None = None, *, states: States | None = None
 ) -> Drawing:
     """Trajectories in state space as dots, or as ticks for a single state."""
-    look: Look = {"color": style.VERMILLION, "linestyle": "", "marker": ".", "markersize": 4, "label": "data"}
+    look: Look = {"color": style.BLACK, "linestyle": "", "marker": ".", "markersize": 3.5, "label": "data"}
     return _trajectories(trajectories, ax, states, "data", look)
 
 

@@ -13,7 +13,15 @@ from numpy.typing import ArrayLike
 from fim_dynsys.analyze.results import FieldLike, unwrap
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.plot import flow, style
-from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, with_unit
+from fim_dynsys.plot.canvas import (
+    AxesLike,
+    Drawing,
+    add_legend,
+    given_axes,
+    new_axes,
+    whole_ticks,
+    with_unit,
+)
 from fim_dynsys.plot.objects import with_neighbours
 from fim_dynsys.plot.space import States, chosen_states
 from fim_dynsys.plot.style import Look
@@ -118,6 +126,7 @@ def time_series(
                     artists.setdefault(name, []).append(found)
         panel.set_ylabel(with_unit(names[state], units))
     axes[-1].set_xlabel(with_unit("t", units))
+    whole_ticks(axes[-1], given[0].t)
     if new_figure:
         add_legend(axes)
     return Drawing(axes, {name: tuple(found) for name, found in artists.items()})

@@ -16,10 +16,12 @@ from fim_dynsys import CallableField, FieldPlane, Region, Trajectories, analyze,
 from fim_dynsys.analyze.cycles.periodic import CycleKind
 from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.results import Result
+from fim_dynsys.analyze.tracing.branches import BifurcationKind
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.plot import flow, style
 from fim_dynsys.plot.maps import _spread
+from fim_dynsys.plot.objects import paths
 
 
 @pytest.fixture(autouse=True)
@@ -453,6 +455,19 @@ def test_bifurcation_diagram(hopf):
     assert hopf.plot(axes(), state="x1").ax.get_ylabel() == "x1"
 
 
+def test_bifurcations_have_marks_of_their_own(hopf):
+    kinds = [BifurcationKind.HOPF, BifurcationKind.CYCLE_FOLD, BifurcationKind.PERIOD_DOUBLING]
+    kinds += [BifurcationKind.BRANCH_POINT, BifurcationKind.FOLD, BifurcationKind.NEIMARK_SACKER]
+    (event,) = hopf.bifurcations
+    events = tuple(dataclasses.replace(event, kind=kind) for kind in kinds)
+    branch = dataclasses.replace(hopf.equilibria[0], bifurcations=events)
+    drawing = dataclasses.replace(hopf, branches=(branch,)).plot()
+    marks = drawing.artists["bifurcations"]
+    assert len({mark.get_marker() for mark in marks}) == len(marks) == len(kinds)
+    named = set(drawing.ax.get_legend_handles_labels()[1])
+    assert {"HB Hopf", "LPC fold of cycles", "PD period doubling", "BP branch point"} <= named
+
+
 def test_what_data_do_not_back_is_grey_in_diagrams(hopf):
     branch = hopf.equilibria[0]
     loose = dataclasses.replace(branch, support=np.where(branch.p < 0.25, 1.0, 0.0))
@@ -633,6 +648,24 @@ def test_data_and_model_are_never_in_one_colour(observed, rotation):
     assert not inks[0] & inks[1] and len(inks[1]) == 2
 
 
+def test_the_data_of_a_portrait_are_not_in_the_colour_of_a_path(observed, rotation):
+    simulated = fim_dynsys.simulate(rotation, observed.x[:, 0], np.linspace(0.0, 4.0, 30))
+    inks = [
+        {line.get_color() for line in paths(one, axes()).artists[name]}
+        for one, name in ((observed, "data"), (simulated, "simulated"))
+    ]
+    assert inks == [{style.BLACK}, {style.VERMILLION}]
+
+
+def test_years_are_whole_numbers():
+    t = np.arange(1900.0, 1921.0)
+    drawing = plot.time_series(Trajectories.from_arrays(np.sin(t), t, units={"t": "year"}), ax=axes())
+    drawing.figure.draw_without_rendering()
+    shown = [label.get_text() for label in drawing.ax.get_xticklabels()]
+    assert shown and all(text.isdigit() for text in shown)
+    assert drawing.ax.get_xlabel() == "t [year]"
+
+
 def test_a_forecast_has_data_median_bands_and_what_was_held_out(observed):
     ahead = np.array([0.5, 1.0, 2.0])
     median = np.stack([np.sin(ahead), np.cos(ahead)], axis=1)[None]
@@ -804,6 +837,16 @@ def test_basins_with_states_swapped_and_special_labels(wells):
     assert {"leaves the region", "leaves the supported region", "unsupported by data"} <= set(names)
     with pytest.raises(ValueError, match=r"expected the states \['x', 'y'\] of the image, got \['x'\]"):
         wells.plot(axes(), states=["x"])
+
+
+def test_a_cycle_over_basins_is_drawn_as_the_legend_of_cycles_says():
+    field = system_field("stuart_landau")
+    over = analyze.basins(field, resolution=12, n_sample=32).plot(axes())
+    line = next(mark for mark in over.artists["attractors"] if len(mark.get_xdata()) > 1)
+    (cycle,) = analyze.limit_cycles(field).plot(axes()).artists["cycles"]
+    looks = [(one.get_color(), one.get_linestyle(), one.get_linewidth()) for one in (line, cycle)]
+    assert looks[0] == looks[1]
+    assert line.get_path_effects()  # a white edge, for dark basins
 
 
 def test_basins_on_the_line():
