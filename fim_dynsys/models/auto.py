@@ -38,7 +38,7 @@ from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, shares
-from fim_dynsys.search.exact.identification import Identification
+from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -301,7 +301,7 @@ class Auto(VectorFieldModel):
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
             search, known = screened(search) if free and not positions else (search, [])
             bar.update()
-            clean = Identification(search, question.samples, composed=effort.composed)
+            clean = ExactSearch(search, question.samples, composed=effort.composed)
             if effort.laws is not None and question.is_plain:
                 clean.run(effort.laws)
             bar.update()
@@ -310,7 +310,7 @@ class Auto(VectorFieldModel):
             if effort.genetic is not None:
                 proposals, notes = _proposals(search, clean, effort.genetic, self.seed, bar.update)
             if proposals is not None and equal_errors(sigma) and clean.is_clean:
-                clean.meet_sides(proposals.sides, Stage.GENETIC)
+                clean.meet_state_equations(proposals.sides, Stage.GENETIC)
             if clean.settled:
                 return Portfolio.of_laws(search, clean.answers, notes)
             asked = _opinion(search, sigma)
@@ -568,7 +568,7 @@ def _reason(found: Portfolio, order: CanonicalOrder, number: int) -> list[str]:
 
 
 def _proposals(
-    search: Search, clean: Identification, effort: GeneticEffort, seed: int, done: Callable[[], object]
+    search: Search, clean: ExactSearch, effort: GeneticEffort, seed: int, done: Callable[[], object]
 ) -> "tuple[Proposals | None, dict[str, str]]":
     """What genetic programming proposes, if it is asked, and what a report says of that."""
     observations = search.observations

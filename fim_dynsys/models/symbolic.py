@@ -27,7 +27,7 @@ from fim_dynsys.regression.observed import (
     complete_samples,
 )
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.exact.identification import Identification
+from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
@@ -186,7 +186,7 @@ class SymbolicModel(VectorFieldModel):
 
     def _law(self, question: Question, effort: Effort) -> LawField | None:
         """The exact model of noise-free samples; None where they have noise, or follow none closely."""
-        clean = Identification(question.search, question.samples, composed=effort.composed)
+        clean = ExactSearch(question.search, question.samples, composed=effort.composed)
         clean.run(effort.laws or 0)
         if not clean.settled:
             return None

@@ -9,7 +9,7 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.search.genetic.proposals import Proposals, fitted_proposals, interpolated
 from fim_dynsys.search.genetic.translation import translated
 from fim_dynsys.search.origins import Stage
-from fim_dynsys.search.sides import Side, combined, sides_of, together
+from fim_dynsys.search.state_equations import StateEquation, combined, state_equations_of, together
 
 X, Y = SYMBOLS = sympy.symbols("x0 x1", real=True)
 STATES = np.random.default_rng(0).uniform(0.2, 1.5, (200, 2))
@@ -40,7 +40,7 @@ POSITIVE = np.array([True, True])
 def test_sums_of_known_terms_are_said_exactly(expression, names):
     rows = translated(expression, SYMBOLS, POSITIVE)
     values = sympy.lambdify(SYMBOLS, expression)(*STATES.T)
-    side = Side.regressed(rows, STATES, values)
+    side = StateEquation.regressed(rows, STATES, values)
     assert sorted(side.terms.names()) == sorted(names)
     assert np.allclose(side.terms.evaluate(STATES) @ side.coefficients, values, rtol=1e-12, atol=1e-12)
 
@@ -69,21 +69,21 @@ def test_roots_are_of_positive_states():
 
 def test_terms_that_others_explain_are_left_out():
     rows = translated((X - 1.5) / (X + 2.0) + 1.0, SYMBOLS, POSITIVE)
-    side = Side.regressed(rows, STATES, (STATES[:, 0] - 1.5) / (STATES[:, 0] + 2.0) + 1.0)
+    side = StateEquation.regressed(rows, STATES, (STATES[:, 0] - 1.5) / (STATES[:, 0] + 2.0) + 1.0)
     assert (len(rows), len(side.terms)) == (3, 2)
-    assert side.structure != Side.regressed(rows[:1], STATES, STATES[:, 0]).structure
+    assert side.structure != StateEquation.regressed(rows[:1], STATES, STATES[:, 0]).structure
 
 
 def test_sides_together_share_equal_numbers():
     terms = Dictionary([[1, 0], [0, 1]], [0, 4], [0, 0], [1.0, 2.0])
-    first = Side(terms, np.array([1.0, -2.0]), ((1, 0),))
+    first = StateEquation(terms, np.array([1.0, -2.0]), ((1, 0),))
     item = together([first, first.subset([1], [3.0], 0.0)], np.zeros((1, 2)), Stage.GENETIC)
     assert item.candidate.coefficients.tolist() == [[1.0, 0.0], [-2.0, 3.0]]
     assert item.numbers.tolist() == [2.0]
     assert item.candidate.origin.text() == "genetic programming: hill x0"
-    for side, expected in zip(sides_of(item), ([1.0, -2.0], [3.0]), strict=True):
+    for side, expected in zip(state_equations_of(item), ([1.0, -2.0], [3.0]), strict=True):
         assert side.coefficients.tolist() == expected
-    assert sides_of(item)[1].free == ((0, 0),)
+    assert state_equations_of(item)[1].free == ((0, 0),)
 
 
 def test_one_state_at_a_time_is_replaced():
@@ -116,8 +116,10 @@ def test_proposals_are_thinned_and_fitted_to_noisy_trajectories():
     ((states, slopes),) = observations.splines
     angle = float(observations.scale[0])
     rows = translated(sympy.sin(1.002 * angle * X) + 0.1 * X + 0.1, (X,), POSITIVE[:1])
-    proposals = Proposals([[Side.regressed(rows, states, slopes[:, 0])]], 1)
-    worse = together([Side(Dictionary([[1]]), np.array([0.1]), ())], observations.start, Stage.GENETIC)
+    proposals = Proposals([[StateEquation.regressed(rows, states, slopes[:, 0])]], 1)
+    worse = together(
+        [StateEquation(Dictionary([[1]]), np.array([0.1]), ())], observations.start, Stage.GENETIC
+    )
     best = fitted_proposals(observations, proposals, worse, 1)[0]
     (name,) = best.dictionary.names()
     assert name.startswith("sin(")

@@ -14,7 +14,7 @@ from fim_dynsys.regression.criteria import Known, equal_errors, looks_clean
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate, price_of_choice
-from fim_dynsys.search.exact.identification import Identification
+from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.exact.laws import Law
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
 from fim_dynsys.search.functions.families import radians_per_unit
@@ -192,7 +192,7 @@ def consider(
     clean = None
     free = inputs is None and search.restriction is None and equal_errors(known)  # laws are read off without
     if laws and row.effort.laws is not None and free and looks_clean(samples):
-        clean = Identification(search, samples, row.effort.composed)
+        clean = ExactSearch(search, samples, row.effort.composed)
         clean.run(row.effort.laws, simpler=False)
         if clean.settled:
             return Shortlist(search, opinion, [], clean.answers)

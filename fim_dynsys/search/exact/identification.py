@@ -41,7 +41,7 @@ from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
 from fim_dynsys.search.reselection import MOST_COEFFICIENTS
-from fim_dynsys.search.sides import Side, combined, sides_of, together
+from fim_dynsys.search.state_equations import StateEquation, combined, state_equations_of, together
 
 SURE = 2e-3
 """Of the signal: laws that miss less, and nothing systematic, need no other search beside them."""
@@ -69,7 +69,7 @@ _SIMULATED = 1e-5  # of the signal: errors of usual simulations
 _RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a law is found
 
 
-class Identification:
+class ExactSearch:
     """Laws of one data set, each structure fitted once.
 
     Parameters
@@ -230,12 +230,12 @@ class Identification:
         for item in items:
             self._fitted(item)
 
-    def meet_sides(self, proposed: Sequence[Sequence[Side]], stage: Stage) -> None:
+    def meet_state_equations(self, proposed: Sequence[Sequence[StateEquation]], stage: Stage) -> None:
         """Fit laws of right-hand sides proposed for each state, and what those that come nearest lead to.
 
         Parameters
         ----------
-        proposed : d lists of Side
+        proposed : d lists of StateEquation
             In the units of the search, best first.
         stage : Stage
             What proposed them.
@@ -248,11 +248,11 @@ class Identification:
         best = self._best
         if best is None or self._found(best):
             return
-        own = sides_of(best.item)
-        by_state: list[dict[bytes, Side]] = [{side.structure: side} for side in own]
+        own = state_equations_of(best.item)
+        by_state: list[dict[bytes, StateEquation]] = [{side.structure: side} for side in own]
         for law in sorted(self.laws, key=lambda law: law.item.score)[:_RECOMBINED]:
             coefficients = law.item.candidate.coefficients
-            for state, side in enumerate(sides_of(law.item)):
+            for state, side in enumerate(state_equations_of(law.item)):
                 shares = law.shares[coefficients[:, state] != 0.0, state]
                 shown = np.flatnonzero(shares > TRACE).tolist()
                 side = side.subset(shown, side.coefficients[shown].tolist(), side.score)
@@ -277,12 +277,12 @@ class Identification:
             if self.laws[0].item.structure == laws[0].item.structure:
                 return
 
-    def _combine(self, proposed: Sequence[Sequence[Side]], stage: Stage) -> list[Law]:
+    def _combine(self, proposed: Sequence[Sequence[StateEquation]], stage: Stage) -> list[Law]:
         """Laws of right-hand sides proposed for each state, about the best law and about the best of them."""
         best = self._best
         fits: dict[bytes, Law | None] = {}
 
-        def fit(sides: Sequence[Side]) -> float:
+        def fit(sides: Sequence[StateEquation]) -> float:
             item = together(sides, self._search.observations.start, stage)
             law = fits[item.structure] = self._fitted(item)
             return np.inf if law is None else law.score
@@ -290,7 +290,7 @@ class Identification:
         if best is None:
             combined(proposed, [], np.inf, fit)
         else:
-            combined(proposed, sides_of(best.item), best.score, fit)
+            combined(proposed, state_equations_of(best.item), best.score, fit)
         return [law for law in fits.values() if law is not None]
 
     def _meet_high(self, dense: FunctionCandidate, missed: float, closer: float) -> None:

@@ -13,7 +13,7 @@ from fim_dynsys.search.exact.sums import sums
 from fim_dynsys.search.functions.families import Bundle, Function, powers
 from fim_dynsys.search.functions.regressions import Integrals
 from fim_dynsys.search.origins import named
-from fim_dynsys.search.sides import Side
+from fim_dynsys.search.state_equations import StateEquation
 
 _SHARED = 1e4  # times the variance of no misfit: a side that others may share
 _EQUAL = 1e-3  # of a number: what another differs by that is the same one
@@ -23,7 +23,7 @@ _CUBIC = 2  # states: monomials beside functions without numbers are of degree 3
 _TRIED, _KEPT = 6, 3  # denominators and right-hand sides of each state
 
 
-def regressed(regressions: Integrals, composed: bool = False) -> list[list[Side]]:
+def regressed(regressions: Integrals, composed: bool = False) -> list[list[StateEquation]]:
     """Right-hand sides (d,), best first, of regressions along paths between clean samples.
 
     Of all subsets of few terms, since on a short orbit many do alike: monomials; powers, square roots,
@@ -40,7 +40,7 @@ def regressed(regressions: Integrals, composed: bool = False) -> list[list[Side]
 
     Returns
     -------
-    d lists of Side
+    d lists of StateEquation
         Scored by BIC.
     """
     dim = len(regressions.targets)
@@ -62,7 +62,7 @@ def regressed(regressions: Integrals, composed: bool = False) -> list[list[Side]
     return _shared_numbers(sides)
 
 
-def _shared_numbers(sides: list[list[Side]]) -> list[list[Side]]:
+def _shared_numbers(sides: list[list[StateEquation]]) -> list[list[StateEquation]]:
     """The sides with equal numbers in place of nearly equal ones inside the same function of a state."""
     known: dict[tuple[int, int, int, int], list[float]] = {}
     out = []
@@ -74,7 +74,9 @@ def _shared_numbers(sides: list[list[Side]]) -> list[list[Side]]:
     return out
 
 
-def _with_known_numbers(side: Side, known: dict[tuple[int, int, int, int], list[float]]) -> Side:
+def _with_known_numbers(
+    side: StateEquation, known: dict[tuple[int, int, int, int], list[float]]
+) -> StateEquation:
     for key, number in [number_in(side, term, slot) for term, slot in side.free]:
         close = [other for other in known.get(key, ()) if abs(other - number) < _EQUAL * abs(number)]
         side = with_numbers(side, {number: close[0]}) if close else side
@@ -83,14 +85,14 @@ def _with_known_numbers(side: Side, known: dict[tuple[int, int, int, int], list[
 
 def _of_state(
     regressions: Integrals, state: int, prepared: Sequence[Denominators], plain: Terms
-) -> list[Side]:
+) -> list[StateEquation]:
     """Sides of one state, best first; a polynomial where it is better."""
     dim = len(regressions.targets)
     best = sorted((own.best(state) for own in prepared), key=lambda pair: pair[0])
     read = [terms for _, terms in best if terms is not None][:_TRIED]
     given = [Terms.of_bundle(bundle, dim) for bundle in _given(regressions)]
     beside = plain + _cubes(dim) if dim == _CUBIC else plain
-    sides: dict[bytes, Side] = {}
+    sides: dict[bytes, StateEquation] = {}
     for every in [plain, *(beside + terms for terms in given), *(plain + terms for terms in read)]:
         side = selected(regressions, state, every)
         if side is not None and _is_believed(regressions, state, side):
@@ -104,7 +106,7 @@ def _cubes(dim: int) -> Terms:
     return Terms(cubic.subset(np.flatnonzero(cubic.exponents.sum(axis=1) == 3)))
 
 
-def _is_believed(regressions: Integrals, state: int, side: Side) -> bool:
+def _is_believed(regressions: Integrals, state: int, side: StateEquation) -> bool:
     """Whether nothing is left, or it has no steep powers and none of what follows anything."""
     terms = side.terms
     steep = np.isin(terms.second[terms.kind == Kind.POWER], _STEEP).any()

@@ -11,7 +11,7 @@ from fim_dynsys.regression.sparse import subset_residuals, subsets_of
 from fim_dynsys.search.functions.exploration import difference, products
 from fim_dynsys.search.functions.families import Bundle
 from fim_dynsys.search.functions.regressions import Integrals
-from fim_dynsys.search.sides import Side
+from fim_dynsys.search.state_equations import StateEquation
 
 _RESOLVED = 4.0  # times the variance of what is no misfit: what is less counts as nothing
 _MOST_TERMS = 5  # of a right-hand side, beside those given
@@ -35,7 +35,7 @@ class Terms:
     free: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of_functions(cls, sides: Sequence[Side]) -> "Terms":
+    def of_functions(cls, sides: Sequence[StateEquation]) -> "Terms":
         """Terms of sides that have functions."""
         out = cls(sides[0].terms.subset(slice(0)))
         for side in sides:
@@ -103,7 +103,7 @@ def _criterion(residual: np.ndarray, n: int, parameters: int) -> float:
     return n * math.log(max(residual @ residual / n, _RESOLVED)) + parameters * math.log(n)
 
 
-def selected(regressions: Integrals, state: int, every: Terms) -> Side | None:
+def selected(regressions: Integrals, state: int, every: Terms) -> StateEquation | None:
     """The side of few terms with the smallest BIC; None where there are poles.
 
     Numbers inside functions are given, and fitted where fewer terms would do with nearly the same ones.
@@ -121,34 +121,38 @@ def selected(regressions: Integrals, state: int, every: Terms) -> Side | None:
     return min([best, *(tuned(regressions, state, side) for side in near)], key=lambda side: side.score)
 
 
-def side_of(regressions: Integrals, state: int, terms: Terms) -> Side:
+def side_of(regressions: Integrals, state: int, terms: Terms) -> StateEquation:
     """Terms with coefficients by least squares."""
     return _regressed(regressions, state, terms)[0]
 
 
-def is_found(regressions: Integrals, state: int, *sides: Side) -> bool:
+def is_found(regressions: Integrals, state: int, *sides: StateEquation) -> bool:
     """Whether any of some sides leaves so little that no other is needed."""
     enough = len(regressions.targets[state]) * math.log(_FOUND)
     return any(side.score < enough for side in sides)
 
 
-def _regressed(regressions: Integrals, state: int, terms: Terms) -> tuple[Side, np.ndarray, np.ndarray]:
+def _regressed(
+    regressions: Integrals, state: int, terms: Terms
+) -> tuple[StateEquation, np.ndarray, np.ndarray]:
     """Terms with coefficients by least squares, what they leave, and their columns."""
     (columns,), target = columns_of(regressions, terms.terms, [state]), regressions.targets[state]
     size = np.linalg.norm(columns, axis=0)
     size[~(size > 0.0)] = 1.0
     values = np.linalg.lstsq(columns / size, target, rcond=RANK)[0] / size
-    residual, side = target - columns @ values, Side(terms.terms, values, terms.free)
+    residual, side = target - columns @ values, StateEquation(terms.terms, values, terms.free)
     score = _criterion(residual, len(residual), len(values) + len(_numbers(side)))
     return replace(side, score=score), residual, columns
 
 
-def _numbers(side: Side) -> list[float]:
+def _numbers(side: StateEquation) -> list[float]:
     """The different free numbers inside functions."""
     return list(dict.fromkeys(number_in(side, term, slot)[1] for term, slot in side.free))
 
 
-def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _NUMBER_FITS) -> Side:
+def tuned(
+    regressions: Integrals, state: int, side: StateEquation, rounds: int = _NUMBER_FITS
+) -> StateEquation:
     """The side with its numbers fitted (Golub and Pereyra's variable projection, in Kaufman's form)."""
     _, residual, columns = _regressed(regressions, state, Terms(side.terms, side.free))
     for _ in range(rounds):
@@ -178,7 +182,7 @@ def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _NUMBER_
     return side
 
 
-def with_numbers(side: Side, numbers: Mapping[float, float]) -> Side:
+def with_numbers(side: StateEquation, numbers: Mapping[float, float]) -> StateEquation:
     """The side with other values in place of numbers inside its functions."""
     inside = [part.copy() for part in side.terms.numbers]
     for term, slot in side.free:
@@ -186,7 +190,7 @@ def with_numbers(side: Side, numbers: Mapping[float, float]) -> Side:
     return replace(side, terms=side.terms.with_numbers(*inside))
 
 
-def number_in(side: Side, term: int, slot: int) -> tuple[tuple[int, int, int, int], float]:
+def number_in(side: StateEquation, term: int, slot: int) -> tuple[tuple[int, int, int, int], float]:
     """What a number is inside of, and its value."""
     terms = side.terms
     key = int(terms.kind[term]), int(terms.coordinate[term]), int(terms.partner[term]), slot

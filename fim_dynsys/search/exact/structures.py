@@ -22,7 +22,7 @@ from fim_dynsys.search.functions.regressions import Integrals, Piece
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
-from fim_dynsys.search.sides import Side
+from fim_dynsys.search.state_equations import StateEquation
 
 _STEPS = 6  # of Newton's method
 _RANK = 1e-9  # of unit columns: directions that the samples determine less are left where they are
@@ -276,7 +276,7 @@ def of_few_terms(
 
 def right_hand_sides(
     precise: Precise, search: Search, dense: FunctionCandidate, misses: float, composed: bool = False
-) -> list[list[Side]]:
+) -> list[list[StateEquation]]:
     """Right-hand sides (d,) of single states, see `regressed`. Arguments as for `with_functions`."""
     return regressed(_integrals(precise, search, dense, misses), composed)
 

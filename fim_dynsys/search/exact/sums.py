@@ -12,7 +12,7 @@ from fim_dynsys.search.exact.selection import Terms, columns_of, is_found, selec
 from fim_dynsys.search.functions.families import INNER, SECOND, SHIFT, Bundle, Function, hill
 from fim_dynsys.search.functions.regressions import Integrals
 from fim_dynsys.search.origins import named
-from fim_dynsys.search.sides import Side
+from fim_dynsys.search.state_equations import StateEquation
 
 _STATES = 3  # at most
 _DIRECTIONS, _OFF = 8, 0.37  # in half a turn; none along an axis, none with equal factors
@@ -64,7 +64,7 @@ class _Family:
 
 def sums(
     regressions: Integrals, states: Sequence[int], plain: Terms, composed: bool = False
-) -> dict[int, list[Side]]:
+) -> dict[int, list[StateEquation]]:
     """Right-hand sides with waves, exponentials and sigmoids of sums of two states.
 
     And with Hill's functions of two states, with two exponentials of one, and with Gaussians of one; sigmoids
@@ -86,11 +86,11 @@ def sums(
 
     Returns
     -------
-    dict of lists of Side
+    dict of lists of StateEquation
         By state, best first; nothing beyond three states.
     """
     dim = len(regressions.targets)
-    found: dict[int, list[Side]] = {state: [] for state in states}
+    found: dict[int, list[StateEquation]] = {state: [] for state in states}
     if not states or dim > _STATES:
         return found
     beside = columns_of(regressions, plain.terms)
@@ -114,7 +114,7 @@ def sums(
 
 def _of_starts(
     regressions: Integrals, state: int, plain: Terms, starts: Sequence[Bundle], rounds: int
-) -> list[Side]:
+) -> list[StateEquation]:
     """Sides with the functions of starts, in their order until one leaves nothing; else of the best."""
     wide, found = [], []
     for start in starts:

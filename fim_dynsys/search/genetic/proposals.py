@@ -13,7 +13,7 @@ from fim_dynsys.search.genetic.engine import GeneticEffort, front
 from fim_dynsys.search.genetic.sums import matched
 from fim_dynsys.search.genetic.translation import translated
 from fim_dynsys.search.origins import Stage
-from fim_dynsys.search.sides import Side, combined, sides_of, together
+from fim_dynsys.search.state_equations import StateEquation, combined, state_equations_of, together
 
 _MOST_SAMPLES = 500  # that genetic programming sees, evenly spaced among all
 _DEGREE = 5  # higher ones were no better at the ends of short records
@@ -25,13 +25,13 @@ class Proposals:
 
     Attributes
     ----------
-    sides : list of d lists of Side
+    sides : list of d lists of StateEquation
         For each state, in terms of the dictionary, best first.
     found : int
         Number of expressions on all fronts, those that no dictionary says included.
     """
 
-    sides: list[list[Side]]
+    sides: list[list[StateEquation]]
     found: int
 
     @property
@@ -84,7 +84,7 @@ def propose(
     positive = np.array((states > 0.0).all(axis=0))
     sides, found = [], 0
     for own in slopes.T:
-        by_structure: dict[bytes, Side] = {}
+        by_structure: dict[bytes, StateEquation] = {}
         for vocabulary in effort.vocabularies:
             expressions = front(
                 states[rows],
@@ -100,7 +100,7 @@ def propose(
             found += len(expressions)
             for expression in expressions:
                 terms = translated(expression, symbols, positive)
-                side = Side.regressed(terms or (), states, own)
+                side = StateEquation.regressed(terms or (), states, own)
                 if side is not None:
                     known = by_structure.setdefault(side.structure, side)
                     by_structure[side.structure] = min(side, known, key=lambda s: s.score)
@@ -139,7 +139,7 @@ def fitted_proposals(
     ]
     candidates: list[FunctionCandidate] = []
 
-    def fit(sides: Sequence[Side]) -> float:
+    def fit(sides: Sequence[StateEquation]) -> float:
         item = together(sides, observations.start, Stage.GENETIC)
         if not item.candidate.support.any():
             return np.inf
@@ -149,11 +149,11 @@ def fitted_proposals(
         candidates.append(new)
         return new.score
 
-    combined(thinned, sides_of(best), best.score, fit)
+    combined(thinned, state_equations_of(best), best.score, fit)
     return judge_functions(observations, candidates)
 
 
-def _thinned(side: Side, state: int, observations: Observations) -> Side | None:
+def _thinned(side: StateEquation, state: int, observations: Observations) -> StateEquation | None:
     symbols = _symbols(observations.dim)
     terms = side.terms.sympy(symbols)
     with np.errstate(all="ignore"):
@@ -164,9 +164,9 @@ def _thinned(side: Side, state: int, observations: Observations) -> Side | None:
     return side.subset(kept, found.coefficients, found.score)
 
 
-def _distinct(sides: Sequence[Side | None]) -> list[Side]:
+def _distinct(sides: Sequence[StateEquation | None]) -> list[StateEquation]:
     """Best first, the best of each structure."""
-    best: dict[bytes, Side] = {}
+    best: dict[bytes, StateEquation] = {}
     for side in sorted((s for s in sides if s is not None and len(s.terms)), key=lambda s: s.score):
         best.setdefault(side.structure, side)
     return list(best.values())

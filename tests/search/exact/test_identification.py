@@ -9,7 +9,7 @@ from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.regression.refinement import parameter_roots
-from fim_dynsys.search.exact.identification import Identification
+from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.exact.laws import fitted, from_sample_to_sample, ranked, with_constants
 from fim_dynsys.search.exact.structures import newton, starts, subsets
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -29,7 +29,7 @@ def lotka_volterra(rtol=1e-11, n=200):
 
 def identified(t, x, functions=0):
     search = Search.polynomial([(t, x)])
-    found = Identification(search, [(t, x)])
+    found = ExactSearch(search, [(t, x)])
     found.run(functions)
     return search, found
 
@@ -229,7 +229,7 @@ def test_several_trajectories_are_one_regression():
     t, x = lotka_volterra()
     pieces = [(t[:60], x[:60]), (t[100:180] - t[100], x[100:180])]
     search = Search.polynomial(pieces)
-    found = Identification(search, pieces)
+    found = ExactSearch(search, pieces)
     found.run(0)
     assert found.laws[0].parameters == 4 and found.laws[0].is_exact
     assert found.laws[0].item.candidate.start.shape == (2, 2)

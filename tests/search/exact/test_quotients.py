@@ -6,7 +6,7 @@ import pytest
 from fim_dynsys import CallableField, simulate
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import observe
-from fim_dynsys.search.exact.identification import Identification
+from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.functions.regressions import Integrals, Piece
 from fim_dynsys.search.problem import Search
 
@@ -20,7 +20,7 @@ def sampled(rates, start, t_end):
 def preferred(rates, start, t_end, functions=16):
     t, x = sampled(rates, start, t_end)
     search = Search.polynomial([(t, x)])
-    found = Identification(search, [(t, x)])
+    found = ExactSearch(search, [(t, x)])
     found.run(functions)
     return found.laws[0]
 

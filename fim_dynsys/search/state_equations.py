@@ -18,7 +18,7 @@ _RANK = 1e-9  # of unit columns: what is left of one that others explain
 
 
 @dataclass(frozen=True)
-class Side:
+class StateEquation:
     """The rate of change of one state as a sum of terms.
 
     Attributes
@@ -53,7 +53,7 @@ class Side:
 
         Returns
         -------
-        Side or None
+        StateEquation or None
             None where a term is not finite at the samples.
         """
         terms = Dictionary(*zip(*(term for term, _ in rows), strict=True)) if rows else None
@@ -96,25 +96,27 @@ class Side:
         whole = np.column_stack([self.terms.exponents, of_function, given])
         return whole[np.lexsort(whole.T)].tobytes()
 
-    def subset(self, kept: Sequence[int], coefficients: Sequence[float], score: float) -> "Side":
+    def subset(self, kept: Sequence[int], coefficients: Sequence[float], score: float) -> "StateEquation":
         """Some of the terms, with other coefficients."""
         place = {term: k for k, term in enumerate(kept)}
         free = tuple((place[term], slot) for term, slot in self.free if term in place)
-        return Side(self.terms.subset(np.array(kept, dtype=np.intp)), np.array(coefficients), free, score)
+        return StateEquation(
+            self.terms.subset(np.array(kept, dtype=np.intp)), np.array(coefficients), free, score
+        )
 
 
-def sides_of(item: FunctionCandidate) -> list[Side]:
+def state_equations_of(item: FunctionCandidate) -> list[StateEquation]:
     """The right-hand sides (d,) of a candidate."""
     sides = []
     for column in item.candidate.coefficients.T:
         rows = np.flatnonzero(column)
         place = {int(row): k for k, row in enumerate(rows)}
         free = tuple((place[int(t)], int(slot)) for t, slot, _ in item.free if int(t) in place)
-        sides.append(Side(item.dictionary.subset(rows), column[rows], free))
+        sides.append(StateEquation(item.dictionary.subset(rows), column[rows], free))
     return sides
 
 
-def together(sides: Sequence[Side], start: np.ndarray, stage: Stage) -> FunctionCandidate:
+def together(sides: Sequence[StateEquation], start: np.ndarray, stage: Stage) -> FunctionCandidate:
     """Right-hand sides (d,) as one candidate from starts (P, d); equal numbers in them are one number.
 
     ``stage`` is what proposed the sides.
@@ -137,18 +139,18 @@ def together(sides: Sequence[Side], start: np.ndarray, stage: Stage) -> Function
 
 
 def combined(
-    proposed: Sequence[Sequence[Side]],
-    own: Sequence[Side],
+    proposed: Sequence[Sequence[StateEquation]],
+    own: Sequence[StateEquation],
     least: float,
-    fit: Callable[[Sequence[Side]], float],
+    fit: Callable[[Sequence[StateEquation]], float],
 ) -> None:
     """Fit fields of proposed sides: about given ones and about the best of all, one state at a time replaced.
 
     Parameters
     ----------
-    proposed : d lists of Side
+    proposed : d lists of StateEquation
         For each state, best first.
-    own : list of Side
+    own : list of StateEquation
         The sides (d,) of the best candidate so far; empty for none.
     least : float
         Its score.
