@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 
 from fim_dynsys.estimation.objective import Evaluation, Objective
 
@@ -136,16 +136,16 @@ def _free(theta: np.ndarray, gradient: np.ndarray, low: np.ndarray, high: np.nda
 def _step(now: Evaluation, free: np.ndarray, damping: np.ndarray) -> np.ndarray | None:
     """The damped step of free coordinates; None where the matrix is not positive definite."""
     rows = np.flatnonzero(free)
-    matrix = now.curvature[np.ix_(rows, rows)] + np.diag(damping[rows])
-    root = np.sqrt(np.diagonal(matrix))
+    matrix = now.curvature[np.ix_(rows, rows)] if len(rows) < len(free) else now.curvature.copy()
+    matrix.flat[:: len(rows) + 1] += damping[rows]
+    root = np.sqrt(matrix.diagonal())
     if not (root > 0).all():
         return None
-    try:
-        factor = cho_factor(matrix / root / root[:, None])
-    except LinAlgError:
+    _, found, failed = dposv(matrix / root / root[:, None], now.gradient[rows] / root)
+    if failed:
         return None
     step = np.zeros(len(free))
-    step[rows] = -cho_solve(factor, now.gradient[rows] / root) / root
+    step[rows] = -found / root
     return step if np.isfinite(step).all() else None
 
 

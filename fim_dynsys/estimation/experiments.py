@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -182,6 +183,14 @@ class Experiment:
             *measured,
         )
 
+    @cached_property
+    def sensitivities(self) -> tuple[np.ndarray, np.ndarray]:
+        """Estimated numbers (n,) that derivatives are by; which of these each parameter is, -1 for none."""
+        columns, own = np.unique(self.place[self.place >= 0], return_inverse=True)
+        column = np.full(len(self.place), -1)
+        column[self.place >= 0] = own
+        return columns, column
+
     def parameters(self, natural: np.ndarray) -> np.ndarray:
         """All parameters (q,) at estimated ones in their own units."""
         return np.where(self.place >= 0, natural[self.place], self.fixed) if len(natural) else self.fixed
@@ -250,10 +259,9 @@ def follow_experiment(
         Whether derivatives are wanted.
     """
     p = experiment.parameters(natural)
-    place = experiment.place if sensitivities else np.full(len(p), -1)
-    columns, own = np.unique(place[place >= 0], return_inverse=True)
-    column = np.full(len(p), -1)
-    column[place >= 0] = own
+    columns, column = experiment.sensitivities
+    if not sensitivities:
+        columns, column = columns[:0], np.full(len(p), -1)
     n, d, k = len(columns), rates.n_states, len(seen.values_at)
     count = len(experiment.given.values_at)
     begun, by = np.empty((1, count)), np.empty((1, count, n))

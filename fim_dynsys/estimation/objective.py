@@ -143,6 +143,12 @@ class Objective:
         size = np.array([_size(self.measured[self.kinds == k]) for k in range(count)])
         logs = np.array([o.errors.of_logarithm for o in observables], dtype=bool)
         self.least = LEAST_SHARE * np.where(logs, 1.0, size)
+        with np.errstate(all="ignore"):
+            logarithms = np.log(self.measured)
+        self.levels = np.where(self.logs, logarithms / self.unit, self.measured)
+        # what the likelihood has of the measurements alone
+        self.constants = np.where(self.logs, logarithms + np.log(self.unit), 0.0)
+        self.factorials = _log_factorial(np.where(self.poisson, self.measured, 0.0))
         self.evaluations = 0
 
     @property
@@ -195,9 +201,8 @@ class Objective:
                 ]
             )
             scale = np.where(self.by_formula, formula, scale)
-        at, y = np.where(self.logs, np.log(mean) / self.unit, mean), self.measured
-        y = np.where(self.logs, np.log(y) / self.unit, y)
-        off = at - y
+        logs, laplace, poisson = self.logs.any(), self.laplace.any(), self.poisson.any()
+        off = (np.where(self.logs, np.log(mean) / self.unit, mean) if logs else mean) - self.levels
         scales = np.full(len(self.observables), np.nan)
         if self.estimated.any():
             own = self.estimated & ~self.laplace
@@ -216,26 +221,35 @@ class Objective:
         ratio = off / scale
         # an estimated scale has a part that nothing explains, with which the objective is at its least in it
         rest = np.where(self.estimated, (self.least[self.kinds] / scale) ** 2, 0.0)
-        normal = 0.5 * (ratio**2 + rest) + np.log(scale) + _ROOT_2PI
-        laplace = np.abs(ratio) + np.log(2.0 * scale)
+        terms = 0.5 * (ratio**2 + rest) + np.log(scale) + _ROOT_2PI
+        squares = ratio**2
+        if laplace:
+            terms = np.where(self.laplace, np.abs(ratio) + np.log(2.0 * scale), terms)
         counts_at = np.maximum(mean, _LEAST_COUNT)
-        poisson = counts_at - y * np.log(counts_at) + _log_factorial(np.where(self.poisson, y, 0.0))
-        terms = np.where(self.poisson, poisson, np.where(self.laplace, laplace, normal))
-        terms = np.where(self.logs, terms + np.log(self.measured * self.unit), terms)
+        if poisson:
+            own_terms = counts_at - self.measured * np.log(counts_at) + self.factorials
+            terms = np.where(self.poisson, own_terms, terms)
+            squares = np.where(self.poisson, (mean - self.measured) ** 2 / counts_at, squares)
+        if logs:
+            terms = terms + self.constants
         prior, gradient, curvature = self.space.prior(theta)
         total = float(np.sum(terms)) + prior
         if not np.isfinite(total) or (scale[~self.poisson] <= 0).any():
             return self._failed()
         curvature = np.diag(curvature)
         known = ~self.estimated
-        squares = np.where(self.poisson, (mean - y) ** 2 / counts_at, ratio**2)
         misfit = float(np.mean(squares[known])) if known.any() else 0.0
         if wanted:
-            factor = np.where(self.logs, 1.0 / (mean * self.unit), 1.0)
             # the expected curvature of a Laplace density is that of a normal one of the same scale
-            pull = np.where(self.laplace, np.sign(ratio), ratio)
-            weight = np.where(self.poisson, 1.0 / np.sqrt(counts_at), factor / scale)
-            pull = np.where(self.poisson, (mean - y) / np.sqrt(counts_at), pull)
+            weight, pull = 1.0 / scale, ratio
+            if logs:
+                weight = np.where(self.logs, 1.0 / (mean * self.unit * scale), weight)
+            if laplace:
+                pull = np.where(self.laplace, np.sign(ratio), pull)
+            if poisson:
+                root = np.sqrt(counts_at)
+                weight = np.where(self.poisson, 1.0 / root, weight)
+                pull = np.where(self.poisson, (mean - self.measured) / root, pull)
             self._accumulate(theta, paths, gradient, curvature, weight, pull, scale, ratio)
             if not (np.isfinite(gradient).all() and np.isfinite(curvature).all()):
                 return self._failed()
