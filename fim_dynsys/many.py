@@ -88,9 +88,9 @@ def fit_many(
     -------
     DataFrame
         A row for each data set, in their order: ``name``, ``status`` ("fitted" or "failed"), ``message`` of
-        a failure, ``trajectories``, ``samples``, ``path_r2``, ``window_r2`` and ``follows`` (see `FitInfo`),
-        ``problems`` and ``warnings`` as text, ``equations``, ``coefficients`` (a list of state, term and
-        number) and ``seconds`` of CPU.
+        a failure, ``trajectories``, ``samples``, ``path_r2``, ``window_r2``, ``follows`` and ``trust`` (see
+        `FitInfo`), ``problems`` and ``warnings`` as text, ``equations``, ``coefficients`` (a list of state,
+        term and number) and ``seconds`` of CPU.
 
     Raises
     ------
@@ -294,6 +294,7 @@ def _row(job: _Job) -> Row:
         "trajectories": None,
         "samples": None,
         **numbers,
+        "trust": "",
         "problems": "",
         "warnings": "",
         "equations": "",
@@ -313,6 +314,7 @@ def _told(job: _Job, model: VectorFieldModel, texts: Sequence[str], seconds: flo
         "path_r2": info.path_r2,
         "window_r2": info.window_r2,
         "follows": info.follows,
+        "trust": "" if info.trust is None else info.trust.value,
         "problems": "; ".join(info.problems),
         "warnings": "; ".join(texts),
         "equations": "; ".join(field.shown_equations(errors=False)),

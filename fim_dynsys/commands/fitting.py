@@ -208,6 +208,7 @@ def _quality(fitted: VectorFieldModel) -> dict[str, Any]:
         "path_r2": info.path_r2,
         "window_r2": info.window_r2,
         "residual_over_noise": info.residual_over_noise,
+        "trust": None if info.trust is None else info.trust.value,
         "problems": list(info.problems),
     }
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from fim_dynsys.fields.inference import NOTHING_KNOWN, Inference, Noise
+from fim_dynsys.fields.inference import NOTHING_KNOWN, Inference, Judge, Noise, Trust
 from fim_dynsys.fields.support import Nearness, Smoothed, frozen, smoothed, spread
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
@@ -16,6 +16,7 @@ _ASSUMED: dict[Noise | None, str] = {
     Noise.GIVEN: "; errors as given",
     Noise.POISSON: "; counts with Poisson errors",
 }
+_AGREED, _OPEN = 0.1, 1.5  # of the spread of rates beyond the data, that members may differ by: high, low
 _REGION_POINTS = 64  # at which the speed of a field without data is measured
 
 
@@ -79,6 +80,10 @@ class FitInfo:
         The same as a time, the mean over trajectories.
     problems : tuple of str
         Why the fit fails, as `FitWarning` says; empty where it does not.
+
+    See Also
+    --------
+    Trust : Levels of `trust`, which sums this up.
     """
 
     initial_states: np.ndarray | None = None
@@ -99,6 +104,24 @@ class FitInfo:
         """The same with more notes for readers."""
         return replace(self, inference=self.inference.noting(*said))
 
+    @property
+    def trust(self) -> Trust | None:
+        """How far the field may be relied on, beyond the data too; None where it was not compared with data.
+
+        Low where the fit fails, or fields that are as likely differ from it by far more than its rates vary in
+        a box three times as wide as that of the data; high where they differ by a tenth at most, or where
+        equations follow noise-free samples to numerical precision; else limited. How often fields of each
+        level are wrong for unseen starts, `benchmarks.records` measures.
+        """
+        if self.path_r2 is None:
+            return None
+        apart = self.inference.elsewhere
+        if self.problems or (apart is not None and apart > _OPEN):
+            return Trust.LOW
+        exact = self.inference.judge is Judge.EXACT and not self.inference.undetermined
+        agreed = exact if apart is None else apart < _AGREED
+        return Trust.HIGH if agreed else Trust.LIMITED
+
     def summary(self) -> str:
         """How well the field fits, in one line."""
         if self.path_r2 is None or self.follows is None:
@@ -108,8 +131,16 @@ class FitInfo:
         return (
             f"path R2 {self.path_r2:.3g}, in short windows {self.window_r2:.3g} and "
             f"{self.residual_over_noise:.2g} noise levels left; follows {whole} "
-            f"(to {self.follows_for:.4g}){assumed}"
+            f"(to {self.follows_for:.4g}){assumed}{self._said_of_trust()}"
         )
+
+    def _said_of_trust(self) -> str:
+        apart, level = self.inference.elsewhere, self.trust
+        if level is None or (apart is None and level is Trust.LIMITED):
+            return ""
+        if apart is None or self.problems:
+            return f"; trust: {level.value}"
+        return f"; trust: {level.value} (beyond the data rates may be off by {apart:.1g} of their spread)"
 
 
 class Given(NamedTuple):

@@ -25,6 +25,14 @@ class Judge(Enum):
     OPERATOR = "operator alone"
 
 
+class Trust(Enum):
+    """How far a fit may be relied on where there are no data."""
+
+    HIGH = "high"
+    LIMITED = "limited"
+    LOW = "low"
+
+
 _SELECTED = "select"  # what a report says of an answer that the user selected
 _OF_OLD_REPORTS = {"fit to the digits": Judge.EXACT}
 _NOTES = "; "  # between notes in a report
@@ -54,6 +62,9 @@ class Inference:
         Windows over which candidates were compared and fitted, each with a free start; 0 for whole records.
     window : float or None
         Their mean length in time.
+    elsewhere : float or None
+        By how much rates of what the field may be as well differ from its own, in a box three times as wide
+        as that of the data, in standard deviations of its rates there; None where that is not known.
     undetermined : tuple of str
         Relations that hold along the samples, or parameters: what the data do not determine.
     notes : tuple of str
@@ -69,6 +80,7 @@ class Inference:
     refined: bool | None = None
     windows: int = 0
     window: float | None = None
+    elsewhere: float | None = None
     undetermined: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -96,6 +108,8 @@ class Inference:
         if self.window is not None:
             found["judged over"] = f"{self.windows} windows of {self.window:.3g} time units"
             found |= {"windows": self.windows, "window": self.window}
+        if self.elsewhere is not None:
+            found["members differ elsewhere"] = self.elsewhere
         if self.undetermined:
             found["not determined"] = list(self.undetermined)
         if self.notes:
@@ -122,6 +136,7 @@ class Inference:
             refined=report.get("refined"),
             windows=int(report.get("windows", 0)),
             window=report.get("window"),
+            elsewhere=report.get("members differ elsewhere"),
             undetermined=tuple(report.get("not determined", report.get("undetermined", ()))),
             notes=tuple(str(notes).split(_NOTES)) if notes else (),
         )

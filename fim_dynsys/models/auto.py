@@ -33,6 +33,7 @@ from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of, with_outliers_of
 from fim_dynsys.models.question import Question
+from fim_dynsys.models.trust import N_MEMBERS, deviation_elsewhere
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, equal_errors, precise
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.observed import Observations
@@ -195,8 +196,13 @@ class Auto(VectorFieldModel):
         sigma: Known | None = None,
         **given: Any,
     ) -> VectorField:
-        field, self.portfolio_, _ = self._inferred(trajectories, positions, sigma)
-        return field
+        field, self.portfolio_, question = self._inferred(trajectories, positions, sigma)
+        if isinstance(field, LocalField | DrivenField):
+            return field
+        seen = samples_of(field, trajectories)
+        drawn = self._drawn(self.portfolio_, question, N_MEMBERS, 0, seen)
+        known = replace(field.fit_info.inference, elsewhere=deviation_elsewhere(field, drawn, seen))
+        return field.with_inference(known)
 
     def _inferred(
         self,
@@ -365,15 +371,22 @@ class Auto(VectorFieldModel):
         if isinstance(self.field_, LocalField) and found.local is not None:
             local = found.local.draws(n, order.trajectories, np.random.default_rng(seed))
             return EnsembleField([order.field(field, self._seen) for field in local])
-        by_selector = found.opinion is not None and not found.laws
-        weights = found.log_weights(_selector()) / (_TEMPERATURE if by_selector else 1.0)
 
         def draw(n: int, seed: int) -> list[VectorField]:
-            drawn = found.draws(weights, n, np.random.default_rng(seed))
-            fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
-            return [order.field(field, self._seen) for field in fields]
+            return self._drawn(found, question, n, seed, self._seen)
 
         return bounded_members(draw, n, seed, self.field_, self._seen)
+
+    def _drawn(
+        self, found: Portfolio, question: Question, n: int, seed: int, context: Trajectories
+    ) -> list[VectorField]:
+        """Candidates drawn by their weights, each with parameters drawn from its posterior."""
+        by_selector = found.opinion is not None and not found.laws
+        weights = found.log_weights(_selector()) / (_TEMPERATURE if by_selector else 1.0)
+        drawn = found.draws(weights, n, np.random.default_rng(seed))
+        order = question.order
+        fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
+        return [order.field(field, context) for field in fields]
 
     @property
     def alternatives_(self) -> Alternatives:

@@ -7,6 +7,7 @@ import enum
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -56,6 +57,7 @@ from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.rates import informed_by_rates, of_rates_alone
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps
 from fim_dynsys.models.second_order import with_velocities
+from fim_dynsys.models.trust import N_MEMBERS, deviation_elsewhere
 from fim_dynsys.regression.criteria import Known
 from fim_dynsys.saved import (
     FIELD_CLASSES,
@@ -561,11 +563,23 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
 
     def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
         field = ForcedField.recognised(field) if isinstance(field, DrivenField) else field
+        field = self._with_deviation_elsewhere(field, trajectories)
         self.field_ = field.with_fit_info(self._compared(field, trajectories))
         self.context_ = trajectories
         self.feature_names = list(trajectories.state_names)
         self.n_features_in_ = trajectories.dim
         self._distilled: Distillation | None = None
+
+    def _with_deviation_elsewhere(self, field: VectorField, context: Trajectories) -> VectorField:
+        """The field with how far its draws differ from it beyond the data, where drawing costs nothing."""
+        known = field.fit_info.inference
+        if known.elsewhere is not None or isinstance(field, DrivenField | ResidualField):
+            return field
+        drawn = field.draws(N_MEMBERS, 0)
+        if drawn is None:
+            return field
+        apart = deviation_elsewhere(field, list(drawn), samples_of(field, context))
+        return field.with_inference(replace(known, elsewhere=apart))
 
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
         """The field's `fit_info` with how well it fits what was observed, but for outliers."""

@@ -1,0 +1,1 @@
+"""Records of many kinds, and what fits to them know of themselves."""

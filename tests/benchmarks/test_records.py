@@ -1,0 +1,52 @@
+"""Records of many kinds as the benchmark makes them, and how it counts fits by their trust."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.records import __main__ as records
+from benchmarks.records.kinds import KINDS, Record, error, observe, true_field
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing", "samples"),
+    [
+        ("in turns", 0.5, 301),
+        ("slow state", 0.4, 301),
+        ("two fifths missing", 0.4, 301),
+        ("long gap", 1 / 6, 301),
+        ("rates", 0.0, 31),
+        ("dense", 0.0, 3001),
+        ("short", 0.0, 12),
+    ],
+)
+def test_kinds_miss_what_they_say(kind, missing, samples):
+    seen = observe(Record("predator_prey", kind, 0.02, 0))
+    assert kind in KINDS and len(seen.t) == samples
+    assert np.isnan(seen.x).mean() == pytest.approx(missing, abs=0.03)
+    assert (seen.x_dot is not None) == (kind == "rates")
+    off = (seen.x - seen.states) / seen.states.std(axis=0)
+    assert np.nanstd(off) == pytest.approx(0.02, rel=0.35)
+
+
+def test_true_rates_have_no_error():
+    field = true_field("lorenz")
+    states = observe(Record("lorenz", "short", 0.0, 0)).states
+    assert error(field(states), field(states)) == 0.0
+    assert error(1.1 * field(states), field(states)) == pytest.approx(0.1)
+
+
+def test_fits_are_counted_by_their_trust():
+    trials = pd.DataFrame(
+        {
+            "model": "m",
+            "version": "1",
+            "trust": ["high"] * 4 + ["low"] * 2 + ["limited"] * 2,
+            "held_out_r2": [0.99, 0.95, 0.97, 0.2, -3.0, 0.1, 0.95, 0.4],
+            "status": "SUCCESS",
+        }
+    )
+    by = records.summarise_trust(trials).set_index("trust")
+    assert by["n"].to_dict() == {"high": 4, "limited": 2, "low": 2}
+    assert by["percent_wrong"].to_dict() == {"high": 25.0, "limited": 50.0, "low": 100.0}
+    assert by["of_wrong"].sum() == by["of_others"].sum() == 100.0
