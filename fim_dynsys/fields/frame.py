@@ -108,8 +108,8 @@ class FitInfo:
     def trust(self) -> Trust | None:
         """How far the field may be relied on, beyond the data too; None where it was not compared with data.
 
-        Low where the fit fails, or fields that are as likely differ from it by far more than its rates vary in
-        a box three times as wide as that of the data; high where they differ by a tenth at most, or where
+        Low where the fit fails, or fields that are as likely differ from it by far more than its rates vary
+        in a box three times as wide as that of the data; high where they differ by a tenth at most, or where
         equations follow noise-free samples to numerical precision; else limited. How often fields of each
         level are wrong for unseen starts, `benchmarks.records` measures.
         """
