@@ -1,4 +1,7 @@
-"""A fitted model on disk: its parameters as JSON, its observations as netCDF, its field as arrays."""
+"""A fitted model on disk: its parameters as JSON, its observations as netCDF, its field as arrays.
+
+A little above five hundred lines: all formats of the folder, the earlier ones too.
+"""
 
 import hashlib
 import io

@@ -1,4 +1,7 @@
-"""What every result of an analysis has in common: a table, a picture, a dataset, and the effort behind it."""
+"""What every result of an analysis has in common: a table, a picture, a dataset, and the effort behind it.
+
+A little above five hundred lines: the base of results, and what all analyses ask of their arguments.
+"""
 
 import abc
 import contextlib

@@ -1,4 +1,8 @@
-"""Vector fields given by sympy expressions."""
+"""Vector fields given by sympy expressions.
+
+Longer than five hundred lines: it is one class in all that a field answers, with the expressions it is
+compiled from.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache

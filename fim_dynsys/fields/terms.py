@@ -1,4 +1,7 @@
-"""The dictionary as data: monomials, optionally times a function of one coordinate."""
+"""The dictionary as data: monomials, optionally times a function of one coordinate.
+
+A little above five hundred lines: it is one class, the dictionary, as data and as functions.
+"""
 
 import itertools
 import math

@@ -1,4 +1,7 @@
-"""The portfolio: candidates from the operator, sparse regression and local search, chosen on the data."""
+"""The portfolio: candidates from the operator, sparse regression and local search, chosen on the data.
+
+A little above five hundred lines: one model, from its question to its answer, read together.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

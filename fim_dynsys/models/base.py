@@ -1,4 +1,8 @@
-"""Models: what every inference method is to its users, pysindy's call surface included."""
+"""Models: what every inference method is to its users, pysindy's call surface included.
+
+Longer than five hundred lines: it is the contract of a model, and half of it says what its methods take and
+raise.
+"""
 
 from __future__ import annotations
 

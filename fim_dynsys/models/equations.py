@@ -1,4 +1,8 @@
-"""Known equations: their parameters fitted to trajectories."""
+"""Known equations: their parameters fitted to trajectories.
+
+Longer than five hundred lines: it is one class, which asks `estimation` and answers by the names of all
+models.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

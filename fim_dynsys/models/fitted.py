@@ -1,4 +1,7 @@
-"""What a fitted model answers, in pysindy's names: values, paths, forecasts, scores, equations."""
+"""What a fitted model answers, in pysindy's names: values, paths, forecasts, scores, equations.
+
+Longer than five hundred lines: it is one class, and half of it says what its methods take and raise.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What users pass to a model, read as trajectories."""
+"""What users pass to a model, read as trajectories.
+
+A little above five hundred lines: one place for all forms in which users pass data, and their errors.
+"""
 
 import numbers
 from collections.abc import Callable, Mapping, Sequence, Set

@@ -1,4 +1,7 @@
-"""Observations prepared for regression: smoothed, weighted by their noise, with a unit of time."""
+"""Observations prepared for regression: smoothed, weighted by their noise, with a unit of time.
+
+Longer than five hundred lines: it is one value, each property of which all fits read.
+"""
 
 import math
 from collections.abc import Sequence

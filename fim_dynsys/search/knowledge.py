@@ -1,4 +1,7 @@
-"""What is known of a field before any data: equations, terms, signs, conserved quantities."""
+"""What is known of a field before any data: equations, terms, signs, conserved quantities.
+
+A little above five hundred lines: it is one class, the facts that a user may give, and how each is read.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set

@@ -1,4 +1,8 @@
-"""continuation: equilibria of a family over its parameter, their bifurcations and the cycles born there."""
+"""continuation: equilibria of a family over its parameter, their bifurcations and the cycles born there.
+
+Longer than five hundred lines: the result and the walk that makes it, from equilibria to cycles, are read
+together.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""bifurcation_curves: bifurcations of equilibria and cycles over two parameters, and where they meet."""
+"""bifurcation_curves: bifurcations of equilibria and cycles over two parameters, and where they meet.
+
+A little above five hundred lines: a curve of each kind, the events on it, and how they lead to further
+curves.
+"""
 
 import abc
 from collections.abc import Iterator, Sequence

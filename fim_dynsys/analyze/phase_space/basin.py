@@ -1,4 +1,7 @@
-"""Basins of attraction: where the trajectories from a grid and from a random sample of states end."""
+"""Basins of attraction: where the trajectories from a grid and from a random sample of states end.
+
+A little above five hundred lines: the image, the labels and the search for attractors share one state.
+"""
 
 from __future__ import annotations
 

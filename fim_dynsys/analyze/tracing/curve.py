@@ -1,4 +1,7 @@
-"""Pseudo-arclength continuation of a curve G(u) = 0 with one unknown more than equations."""
+"""Pseudo-arclength continuation of a curve G(u) = 0 with one unknown more than equations.
+
+A little above five hundred lines: one algorithm, its steps, corrections and events.
+"""
 
 import abc
 import enum

@@ -1,4 +1,7 @@
-"""Our operator as a model: weights and observations in, polynomial fields out."""
+"""Our operator as a model: weights and observations in, polynomial fields out.
+
+A little above five hundred lines: one model, with inputs and without, on one context and in batches.
+"""
 
 import os
 from collections.abc import Sequence
