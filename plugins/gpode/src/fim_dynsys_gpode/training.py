@@ -71,7 +71,7 @@ class Settings:
         ValueError
             An unknown method, or a setting that is not positive.
         """
-        given, caller = model.get_params(deep=False), type(model).__name__
+        given, caller = model.get_params(deep=False), model.name
         if given["method"] not in METHODS:
             raise ValueError(f"{caller}: expected a method among {METHODS}, got {given['method']!r}.")
         for name in _POSITIVE:
