@@ -255,7 +255,7 @@ def _together(model: VectorFieldModel, jobs: Sequence[_Job]) -> list[VectorField
                 for one, field, context in zip(fitted, fields, contexts, strict=True):
                     one._adopt(field, context)
             return fitted
-    except Exception:  # whatever it is, it is told of the data set that it belongs to, fitted alone
+    except Exception:  # whatever it is, it is reported with the data set that it belongs to, fitted alone
         return None
 
 

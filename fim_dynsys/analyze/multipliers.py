@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-_SWEEPS = 30  # moduli of ratio 0.4 are then told apart to rounding, closer ones stay in one block
+_SWEEPS = 30  # moduli of ratio 0.4 are then separated to rounding, closer ones stay in one block
 _SPLIT = 1e-12  # below the diagonal, of entries up to 1: beneath what the integration leaves
 
 

@@ -21,7 +21,7 @@ _APART = 0.5  # standard deviations beyond twice the noise: the path no longer f
 _POOR, _POOR_AHEAD = 0.5, 0.6  # shares of the variance that whole paths and pieces are to explain
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, that are not to be left
 _AS_KNOWN = 1.5  # known errors: a fit that leaves no more is as good as the data
-_ENOUGH = 10  # samples of a column from which its noise can be told
+_ENOUGH = 10  # samples of a column from which its noise can be estimated
 
 
 @dataclass(frozen=True, eq=False)

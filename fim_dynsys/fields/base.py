@@ -446,7 +446,7 @@ class VectorField(abc.ABC):
     # ---------------------------------------------------------------- internals
 
     def _in_errors(self) -> str:
-        """The field in errors: its class says nothing to who called a model."""
+        """The field in errors: its class says nothing to callers of a model."""
         shown = ", ".join(self.state_names[:_NAMED]) + (", ..." if self.dim > _NAMED else "")
         return f"field of the state{'s' if self.dim > 1 else ''} {shown}"
 

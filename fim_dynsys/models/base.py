@@ -355,7 +355,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         return informed
 
     def _observed(self, observed: Sequence[str], names: Sequence[str] | None) -> tuple[Any, list[str]]:
-        """What `infer` is told of states that were observed in part, and names of what was, and of inputs."""
+        """What `infer` is given about states that were observed in part, and names of what was, and of inputs."""
         raise ValueError(
             f"{self._caller}.fit: expected all states observed, got observed={list(observed)!r}; states that "
             "were not need equations: load('symbolic', expressions=...)."
@@ -771,7 +771,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
 
 
 def _followed(contexts: Iterable[Trajectories], bar: tqdm) -> Iterator[Trajectories]:
-    """The same, and the bar is told when each is done with."""
+    """The same, and the bar is updated when each is done with."""
     for context in contexts:
         yield context
         bar.update()

@@ -137,7 +137,7 @@ def _named(models: Models) -> dict[str, VectorFieldModel]:
 
 
 def _is_stock(model: object) -> bool:
-    """Whether a model is pysindy's own, told without importing pysindy."""
+    """Whether a model is pysindy's own, found without importing pysindy."""
     return type(model).__module__.partition(".")[0] == "pysindy"
 
 

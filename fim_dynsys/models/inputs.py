@@ -353,7 +353,7 @@ def error_list(caller: str, sigma: Errors, trajectories: Trajectories) -> list[n
     try:
         whole = real_array(sigma, caller, "sigma")
     except ValueError:
-        whole = None  # of trajectories of unequal lengths, or no numbers, which is told below
+        whole = None  # of trajectories of unequal lengths, or no numbers, which is reported below
     if whole is not None and whole.shape in ((), (trajectories.dim,)):
         errors = [np.broadcast_to(whole, shape) for shape in wanted]
     else:

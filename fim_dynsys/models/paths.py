@@ -1,4 +1,4 @@
-"""Simulated paths against observed ones: what a score of a field means to who predicts with it."""
+"""Simulated paths against observed ones: what a score of a field means for predictions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

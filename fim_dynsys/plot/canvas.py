@@ -119,7 +119,7 @@ def new_axes(
     -------
     tuple of Axes
     """
-    import matplotlib.pyplot as plt  # chooses a backend, which nobody needs who brings axes
+    import matplotlib.pyplot as plt  # chooses a backend, which given axes do not need
 
     figsize = (size[0] * columns, size[1] * rows)
     kind = {"projection": "3d"} if three_d else {}

@@ -7,7 +7,7 @@ from fim_dynsys.analyze.results import SUPPORTED as SUPPORTED
 Look = dict[str, Any]
 """Keywords of matplotlib that say what an artist looks like."""
 
-# Okabe and Ito, Color Universal Design (2008), purple darkened: told apart by the common forms of colour
+# Okabe and Ito, Color Universal Design (2008), purple darkened: distinguished by the common forms of colour
 # blindness. In grey they are too close to carry a meaning, so that every line style and marker differs too.
 BLACK, GREY, PALE, HATCH, TINT = "#000000", "#7f7f7f", "#b0b0b0", "#c4c4c4", "#ebebeb"
 BLUE, SKY, GREEN, ORANGE, VERMILLION, PURPLE = (

@@ -94,7 +94,7 @@ def merge_windows(search: Search, candidates: list[Candidate], structures: int) 
     """Structures fitted with a free start in every window of about one unit of time, which are then merged.
 
     A wrong structure, and a right one with coefficients that are a little off, leave a chaotic path equally
-    soon: integrated from start to end they cannot be told apart, nor is a fit in few pieces likely to find
+    soon: integrated from start to end they cannot be distinguished, nor is a fit in few pieces likely to find
     the way. The candidates are ranked by how well each predicts one unit of time ahead; the best structures
     are fitted and pruned with free starts, and the best fits again with a third as many windows until one is
     left.

@@ -7,7 +7,7 @@ import numpy as np
 from fim_dynsys.regions import Region
 
 # Neighbouring samples whose directions differ by more than this (radians) get another between them: half a
-# turn could not be told from half a turn the other way.
+# turn could not be distinguished from half a turn the other way.
 _LARGEST_TURN = 0.6
 # Samples to begin with; finer ones follow where f turns. A whole turn between two of these goes unnoticed.
 _FIRST_ARC = 128

@@ -166,7 +166,7 @@ def delay_embedding(
     )
 
 
-def most_coordinates(series: Sequence[np.ndarray], delay: int, max_dim: int, who: str) -> int:
+def most_coordinates(series: Sequence[np.ndarray], delay: int, max_dim: int, caller: str) -> int:
     """The largest number of coordinates up to `max_dim` that the shortest record has room for.
 
     Raises
@@ -178,7 +178,7 @@ def most_coordinates(series: Sequence[np.ndarray], delay: int, max_dim: int, who
     room = (shortest - 2) // max(1, delay)
     if delay < 1 or room < min(2, max_dim):
         raise ValueError(
-            f"{who}: expected trajectories longer than two delays of {delay} samples, got {shortest}; pass "
+            f"{caller}: expected trajectories longer than two delays of {delay} samples, got {shortest}; pass "
             "longer ones, or a smaller delay to delay_embedding."
         )
     return min(max_dim, room)

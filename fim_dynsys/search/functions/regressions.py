@@ -15,7 +15,7 @@ from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import compiled_maps
 
-_LARGEST = 1e8  # terms that grow beyond this on the path (poles) cannot be told from rounding
+_LARGEST = 1e8  # terms that grow beyond this on the path (poles) cannot be distinguished from rounding
 _SHORTEST = 8  # samples of a segment with a free start
 
 

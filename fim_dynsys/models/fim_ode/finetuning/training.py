@@ -33,7 +33,7 @@ from fim_dynsys.writing import replace_file
 _BLOCK = 5  # samples in a held-out block
 _WINDOWS = (4, 8, 16, 25)  # samples that starts are followed for: a wrong field is lost on longer ways
 _GROWS = 30  # steps with each but the last
-_FAR = 100  # samples: who follows windows alone may leave the data in the long run
+_FAR = 100  # samples: a field that follows windows alone may leave the data in the long run
 _CLIP = 1.0  # largest norm of a gradient
 _KEY = "fim_dynsys_finetuning"
 _SAVING = 0.1  # largest share of the time that writing checkpoints takes
