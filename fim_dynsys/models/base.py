@@ -355,7 +355,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         return informed
 
     def _observed(self, observed: Sequence[str], names: Sequence[str] | None) -> tuple[Any, list[str]]:
-        """What `infer` is given about states that were observed in part, and names of what was, and of inputs."""
+        """What `infer` is given about states observed in part, and names of what was, and of inputs."""
         raise ValueError(
             f"{self._caller}.fit: expected all states observed, got observed={list(observed)!r}; states that "
             "were not need equations: load('symbolic', expressions=...)."

@@ -178,8 +178,8 @@ def most_coordinates(series: Sequence[np.ndarray], delay: int, max_dim: int, cal
     room = (shortest - 2) // max(1, delay)
     if delay < 1 or room < min(2, max_dim):
         raise ValueError(
-            f"{caller}: expected trajectories longer than two delays of {delay} samples, got {shortest}; pass "
-            "longer ones, or a smaller delay to delay_embedding."
+            f"{caller}: expected trajectories longer than two delays of {delay} samples, got {shortest}; "
+            "pass longer ones, or a smaller delay to delay_embedding."
         )
     return min(max_dim, room)
 
