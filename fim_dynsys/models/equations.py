@@ -25,6 +25,7 @@ from fim_dynsys.estimation.curves import function_curve, sampled_curve
 from fim_dynsys.estimation.descent import Outcome
 from fim_dynsys.estimation.description import Description, describe
 from fim_dynsys.estimation.experiments import InputCurve
+from fim_dynsys.estimation.facts import negative_states, with_facts
 from fim_dynsys.estimation.fits import Fit, fit_problem, refined
 from fim_dynsys.estimation.happenings import dose_lists, event_lists, read_begins
 from fim_dynsys.estimation.identifiability import Identifiability, identifiability
@@ -55,6 +56,7 @@ from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.given import Given
 from fim_dynsys.regression.observed import complete_inputs, complete_samples, observe
 from fim_dynsys.regression.thinning import MANY
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
@@ -112,6 +114,9 @@ class EquationsModel(VectorFieldModel):
     hold : str or dict by input, optional
         What sampled inputs do between samples: ``"previous"``, ``"linear"`` or ``"smooth"``. Default
         as recognised, see `fim_dynsys.regression.inputs.curves`.
+    knowledge : Knowledge, optional
+        Facts of the states, as of searches: ``nonnegative`` bounds first states and warns where the fit
+        becomes negative, ``conserved`` is held to the equations.
     n_starts : int
         Searches at most.
     seed : int
@@ -167,6 +172,7 @@ class EquationsModel(VectorFieldModel):
         noise: Any = None,
         observed: Sequence[str] | None = None,
         hold: Any = None,
+        knowledge: Knowledge | None = None,
         n_starts: int = 20,
         seed: int = 0,
     ) -> None:
@@ -183,6 +189,7 @@ class EquationsModel(VectorFieldModel):
         self.noise = noise
         self.observed = observed
         self.hold = hold
+        self.knowledge = knowledge
         self.n_starts = n_starts
         self.seed = seed
 
@@ -379,9 +386,11 @@ class EquationsModel(VectorFieldModel):
             self.hold if hold is None else hold,
         )
         sigma = None if errors is None or isinstance(errors, Noise) else errors
+        ordered, facts = self._ordered(states), Knowledge.of(self.knowledge)
+        known = with_facts(self._caller, facts, ordered, states, known)
         return describe(
             self._caller,
-            self._ordered(states),
+            ordered,
             states,
             columns,
             trajectories,
@@ -421,7 +430,10 @@ class EquationsModel(VectorFieldModel):
             "states": list(states),
             "observed": list(columns),
             "hold": described.holds,
-            "notes": list(described.notes),
+            "notes": [
+                *described.notes,
+                *negative_states(Knowledge.of(self.knowledge), states, summary.states),
+            ],
             "doubts": _doubts(described, fit, summary),
         }
         if curves is not None:

@@ -309,17 +309,7 @@ def symbolic(
     Returns
     -------
     SymbolicModel or EquationsModel
-
-    Raises
-    ------
-    ValueError
-        For expressions beside knowledge.
     """
     if expressions is None:
         return SymbolicModel(effort, knowledge, progress)
-    if Knowledge.of(knowledge) is not None:
-        raise ValueError(
-            "symbolic: expected expressions or knowledge, got both; write what is known into the "
-            "expressions, or give load('equations', ...) bounds and fixed."
-        )
-    return EquationsModel(expressions, start=start)
+    return EquationsModel(expressions, start=start, knowledge=knowledge)

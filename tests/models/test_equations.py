@@ -8,6 +8,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
 
 import fim_dynsys
+from fim_dynsys import Knowledge
 from fim_dynsys.errors import DataWarning, FitWarning, SimulationWarning
 
 pytestmark = pytest.mark.filterwarnings("error::fim_dynsys.errors.FitWarning")
@@ -25,7 +26,7 @@ def orbit(f, x0, t, **options):
 
 
 def load(expressions, **options):
-    return fim_dynsys.load("equations", expressions=expressions, **options)
+    return fim_dynsys.load("equations", expressions=expressions, **({"n_starts": 4} | options))
 
 
 def test_a_dose_before_the_first_sample_agrees_with_least_squares_on_the_closed_form():
@@ -203,7 +204,7 @@ def test_alternatives_and_failures_are_said():
     t = np.linspace(0.1, 24.0, 12)
     y = oral(t) + 0.05 * np.random.default_rng(0).standard_normal(12)
     with pytest.warns(DataWarning, match="another minimum fits as well"):
-        load(ORAL, initial={"g": 4.0, "c": 0}, t0=0.0).fit(y, t, observed=["c"])
+        load(ORAL, initial={"g": 4.0, "c": 0}, t0=0.0, n_starts=20).fit(y, t, observed=["c"])
     with pytest.warns(FitWarning, match="does not describe"):
         load({"x": "-k*x"}, bounds={"k": (0, None)}).fit(
             np.sin(t * 0.5) + 2.0 * np.cos(t), t, feature_names=["x"]
@@ -340,3 +341,27 @@ def test_a_prior_of_a_first_state_and_a_chain_of_ties():
     found = tied.fit(y, t, observed=["c"]).parameters_
     assert set(found) == {"ka", "ke", "q"}
     assert found["q"] == pytest.approx(0.5, rel=1e-5)
+
+
+SPREAD = {"s": "-b*s*i", "i": "b*s*i - g*i", "r": "g*i"}
+
+
+def test_knowledge_of_states_beside_expressions():
+    t = np.linspace(0.0, 10.0, 21)
+    x = orbit(lambda s, y: [-1.5 * y[0] * y[1], 1.5 * y[0] * y[1] - 0.5 * y[1], 0.5 * y[1]], [0.9, 0.1, 0], t)
+    facts = Knowledge(nonnegative=["s", "i", "r"], conserved=["s + i + r"])
+    y = x + 0.01 * np.random.default_rng(3).standard_normal(x.shape) - [0.0, 0.0, 0.02]  # r begins below zero
+    model = load(SPREAD, knowledge=facts)
+    with pytest.warns(DataWarning, match=r"at their bounds: r\(0\) = 0"):
+        model.fit(y, t, feature_names=list(SPREAD))
+    assert model.parameters_["r(0)"] >= 0.0
+    with pytest.raises(ValueError, match=r"conserve s \+ i, got ones by which it changes at the rate -g\*i"):
+        load(SPREAD, knowledge=Knowledge(conserved=["s + i"])).fit(y, t, feature_names=list(SPREAD))
+    with pytest.raises(ValueError, match="got forbid"):
+        load(SPREAD, knowledge=Knowledge(forbid={"s": ["s"]})).fit(y, t, feature_names=list(SPREAD))
+    with pytest.raises(ValueError, match="nonnegative states among s, i, r, got q"):
+        load(SPREAD, knowledge=Knowledge(nonnegative=["q"])).fit(y, t, feature_names=list(SPREAD))
+    with pytest.warns(DataWarning, match="the fitted c becomes negative, -1 at least"):
+        load({"c": "-k"}, knowledge=Knowledge(nonnegative=["c"])).fit(1.0 - 0.2 * t, t, feature_names=["c"])
+    alias = fim_dynsys.load("symbolic", expressions={"c": "-k*c"}, knowledge=Knowledge(nonnegative=["c"]))
+    assert alias.knowledge == Knowledge(nonnegative=["c"])
