@@ -22,7 +22,7 @@ def with_facts(
 ) -> Known:
     """What is known of the numbers, with what facts of the states add to it.
 
-    First values of states that are not negative are bounded; conserved quantities are held to the equations.
+    First values of states that are not negative are bounded; equations are checked for conserved quantities.
 
     Parameters
     ----------

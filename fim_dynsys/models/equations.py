@@ -116,7 +116,7 @@ class EquationsModel(VectorFieldModel):
         as recognised, see `fim_dynsys.regression.inputs.curves`.
     knowledge : Knowledge, optional
         Facts of the states, as of searches: ``nonnegative`` bounds first states and warns where the fit
-        becomes negative, ``conserved`` is held to the equations.
+        becomes negative, ``conserved`` is checked against the equations.
     n_starts : int
         Searches at most.
     seed : int
