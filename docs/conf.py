@@ -30,6 +30,7 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
+os.environ.setdefault("TQDM_DISABLE", "1")  # no bars, and no line about compiling, in notebooks
 nb_execution_mode = os.environ.get("NOTEBOOKS", "force")  # "off" for a quick look at the text
 suppress_warnings = ["myst-nb.lexer"] if nb_execution_mode == "off" else []  # which the kernel would name
 nb_execution_timeout = 240

@@ -1,5 +1,6 @@
 """The site: its API page has every public name, its notebooks run, its pages are in the index."""
 
+import ast
 import importlib.util
 import pydoc
 import re
@@ -99,8 +100,19 @@ def test_notebooks_run(path, tmp_path, monkeypatch):
     module = types.ModuleType(f"notebook_{path.stem}")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # classes defined in a notebook can be pickled
     for source in CELL.findall(path.read_text(encoding="utf-8")):
-        exec(compile(source, str(path), "exec"), vars(module))
+        value = run_cell(source, str(path), vars(module))
+        shown = value is None or any(hasattr(value, f"_repr_{kind}_") for kind in ("html", "png", "svg"))
+        assert shown, f"the cell shows a bare {type(value).__name__}:\n{source}"
     plt.close("all")
+
+
+def run_cell(source: str, name: str, names: dict):
+    """Run a cell and return what it shows: the expression in its last line, without a semicolon."""
+    tree = ast.parse(source)
+    shown = isinstance(tree.body[-1], ast.Expr) and not source.rstrip().endswith(";")
+    last = tree.body.pop() if shown else None
+    exec(compile(tree, name, "exec"), names)
+    return None if last is None else eval(compile(ast.Expression(last.value), name, "eval"), names)
 
 
 def script(name):
