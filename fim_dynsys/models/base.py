@@ -363,7 +363,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
 
     def _second_order(self, positions: Trajectories, order: int, given: dict[str, Any]) -> Trajectories:
         if order != 2 or not self.uses_order:
-            orders = "1 or 2" if self.uses_order else "1; 'sindy-strong', 'symbolic' and 'auto' take 2"
+            orders = (
+                "1 or 2" if self.uses_order else "1; 'fim-ode', 'sindy-strong', 'symbolic' and 'auto' take 2"
+            )
             raise ValueError(f"{self._caller}.fit: expected order {orders}, got {order!r}.")
         if given:
             raise ValueError(

@@ -8,12 +8,17 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import Noise
+from fim_dynsys.regression.following import followed
 from fim_dynsys.regression.inputs import Inputs
 from fim_dynsys.regression.observed import Observations, largest_degree, observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.restrictions import Restriction, in_units
 
+_STIFF = 30.0  # rates times the gap of samples: explicit steps as short as are taken there are hardly stable
+_FASTER = 10.0  # times the fastest growth: what decays less fast may as well have diverged
+_RTOL, _STEPS_PER_SAMPLE = 1e-5, 20  # of paths of stiff fields
+_NOISE_LEVELS, _LEAST_NEGATIVE = 6.0, 1e-6  # of noise, and of the largest value: what negative samples may be
 _SAME = 1e-5  # of a monomial's size: what is left of it by lower ones
 
 
@@ -73,10 +78,12 @@ class Search:
         Raises
         ------
         ValueError
-            Where the facts contradict each other, or do not fit the terms.
+            Where the facts contradict each other, or do not fit the terms, or a state that is nonnegative
+            was negative by more than noise explains.
         """
         if knowledge is None:
             return self
+        self._check_signs(knowledge, state_names)
         given = knowledge.restriction(self.dictionary, state_names, input_names)
         scale, unit = self.observations.scale, self.observations.time_unit
         sizes = np.prod(self.observations.extended_scale**self.dictionary.exponents, axis=1)
@@ -86,6 +93,19 @@ class Search:
             extended = self.observations.extended_scale
             scaled = replace(scaled, beyond=in_units(scaled.beyond, extended, unit))
         return replace(self, restriction=scaled)
+
+    def _check_signs(self, knowledge: Knowledge, state_names: Sequence[str]) -> None:
+        """Refuse nonnegative states that were negative: no field that keeps them so moves as these do."""
+        seen = self.observations
+        lowest = np.min([z.min(axis=0) for _, z in seen.samples], axis=0)
+        largest = np.max([np.abs(z).max(axis=0) for _, z in seen.samples], axis=0)
+        allowed = np.maximum(_NOISE_LEVELS * seen.law.level, _LEAST_NEGATIVE * largest)
+        for name, low, limit, scale in zip(state_names, lowest, allowed, seen.scale, strict=True):
+            if name in knowledge.nonnegative and low < -limit:
+                raise ValueError(
+                    f"Knowledge.nonnegative: expected samples of {name} of zero or more, up to noise, got "
+                    f"{low * scale:.4g}; leave {name} out, or correct the record."
+                )
 
     def measured(self, errors: Sequence[np.ndarray] | Noise | None) -> "Search":
         """The same search where the errors of the samples are known, see `Observations.measured`."""
@@ -105,10 +125,11 @@ class Search:
     def paths(self, coefficients: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Paths (K, P, n, d) of fields (K, m, d) from starts (K, P, d) at the observation times.
 
-        As `rollout`, in shorter steps where these err: nan from where a field leaves every bound.
+        As `rollout`, in shorter steps where these err, and implicit ones where a field is too stiff for that;
+        nan from where a field leaves every bound.
         """
         seen = self.observations
-        return rollout(
+        paths = rollout(
             self.dictionary,
             coefficients,
             starts,
@@ -117,6 +138,45 @@ class Search:
             inputs=seen.padded_curves,
             allowed=seen.allowed,
         )
+        for k in np.flatnonzero(~np.isfinite(paths[:, :, -1]).all(axis=(1, 2))):
+            if self._is_stiff(coefficients[k], paths[k]):
+                paths[k] = self._implicit(coefficients[k], starts[k])
+        return paths
+
+    def _is_stiff(self, coefficients: np.ndarray, paths: np.ndarray) -> bool:
+        """Whether a field decays too fast for `rollout` by the sample where its paths (P, n, d) ended."""
+        if not np.isfinite(coefficients).all():
+            return False
+        seen, dim = self.observations, self.observations.dim
+        piece = int(np.flatnonzero(~np.isfinite(paths[:, -1]).all(axis=1))[0])
+        t, last = seen.samples[piece][0], int(np.isfinite(paths[piece]).all(axis=1).sum()) - 1
+        last = min(max(last, 0), len(t) - 2)
+        gap = float(t[last + 1] - t[last])
+        x = np.concatenate([seen.path[piece][last], seen.inputs[piece][last]])
+        slopes = np.einsum("mj,mi->ij", self.dictionary.gradient(x[None])[0], coefficients)[:, :dim]
+        if not np.isfinite(slopes).all():
+            return False
+        rates = np.linalg.eigvals(slopes).real
+        return bool(-rates.min() * gap > _STIFF and -rates.min() > _FASTER * max(rates.max(), 0.0))
+
+    def _implicit(self, coefficients: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Paths (P, n, d) of one field with error control, implicit where it is stiff; as `paths`."""
+        seen = self.observations
+        found = followed(
+            self.dictionary,
+            coefficients,
+            list(starts),
+            [t for t, _ in seen.samples],
+            rtol=_RTOL,
+            atol=_RTOL * np.sqrt(np.maximum(seen.signal_variance, 1e-300)),
+            bound=np.full(seen.dim, 1e6),
+            max_steps=_STEPS_PER_SAMPLE * seen.z.shape[1],
+            inputs=seen.curves if seen.n_inputs else None,
+        )
+        paths = np.full(seen.z.shape, np.nan)
+        for row, path in zip(paths, found.paths, strict=True):
+            row[: len(path)], row[len(path) :] = path, path[-1]
+        return paths
 
     def rough_paths(self, coefficients: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """As `paths`, in twice as long steps of unknown error: what selectors are trained with."""

@@ -54,3 +54,21 @@ def test_what_leaves_is_replaced_and_counted():
     assert bounded_members(lambda n, seed: [grows] * n, 3, 0, decays, data).left_out > 3
     kept = bounded_members(lambda n, seed: [grows] * n, 3, 0, grows, data)  # the field itself leaves
     assert kept.left_out == 0 and list(kept) == [grows] * 3
+
+
+@pytest.mark.parametrize("name", ["sindy-strong", "fim-ode"])
+def test_states_that_were_negative_are_not_known_to_be_nonnegative(name):
+    t = np.linspace(0.0, 10.0, 60)
+    x = np.stack([2.0 + np.sin(t), np.cos(t)], axis=1)
+    model = fim_dynsys.load(name, knowledge=fim_dynsys.Knowledge(nonnegative=["a", "b"]))
+    with pytest.raises(ValueError, match=r"Knowledge.nonnegative: expected samples of b .* got -0\.99"):
+        model.fit(x, t, feature_names=["a", "b"])
+
+
+def test_noise_about_zero_is_no_negative_state():
+    t = np.linspace(0.0, 8.0, 80)
+    x = np.exp(-t)[:, None] + 0.02 * np.random.default_rng(0).standard_normal((80, 1))
+    assert x.min() < -0.02
+    known = fim_dynsys.Knowledge(nonnegative=["c"])
+    model = fim_dynsys.load("sindy-strong", knowledge=known).fit(x, t, feature_names=["c"])
+    assert model.predict(np.array([[1.0]]))[0, 0] == pytest.approx(-1.0, abs=0.1)

@@ -12,7 +12,7 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.trajectories.container import Trajectories
 
 pytestmark = pytest.mark.filterwarnings("error::fim_dynsys.errors.FitWarning")
-MODELS = {"sindy-strong": {}, "symbolic": {"effort": "quick"}, "auto": {"effort": "fast"}}
+MODELS = {"fim-ode": {}, "sindy-strong": {}, "symbolic": {"effort": "quick"}, "auto": {"effort": "fast"}}
 T = np.linspace(0.0, 12.0, 120)
 
 
@@ -97,7 +97,9 @@ def test_a_saved_model_draws_as_before(tmp_path):
 def test_what_no_order_can_be_asked_of_is_an_error():
     x, t = duffing(0.0)
     with pytest.raises(ValueError, match="expected order 1"):
-        fim_dynsys.load("fim-ode").fit(x, t, order=2)
+        fim_dynsys.load("sindy").fit(x, t, order=2)
+    with pytest.raises(ValueError, match="a search with order=2"):
+        fim_dynsys.load("fim-ode", refine=False).fit(x, t, order=2)
     with pytest.raises(ValueError, match="expected order 1 or 2"):
         fim_dynsys.load("sindy-strong").fit(x, t, order=3)
     with pytest.raises(ValueError, match="equation for each velocity"):

@@ -111,3 +111,32 @@ def test_a_stiff_structure_is_fitted_from_wrong_coefficients(off):
         search, Candidate(wrong, observations.start, Origin(Stage.REFIT), "spline"), observations.path
     )
     assert found.coefficients[true != 0] == pytest.approx(true[true != 0], rel=1e-3)
+
+
+def test_fields_too_stiff_for_explicit_steps_are_followed_implicitly():
+    """Robertson's reaction over forty seconds in sixty samples: rates of thousands times the gaps."""
+    terms = Dictionary.polynomial(3, 2)
+    found = {
+        (1, 0, 0): (-0.04, 0.04, 0.0),
+        (0, 1, 1): (1e4, -1e4, 0.0),
+        (0, 2, 0): (0.0, -3e7, 3e7),
+    }
+    field = np.array([found.get(tuple(powers), (0.0, 0.0, 0.0)) for powers in terms.exponents.tolist()])
+    t = np.linspace(0.0, 40.0, 60)
+    x = solve_ivp(
+        lambda _, s: terms.evaluate(s[None])[0] @ field,
+        (0.0, 40.0),
+        [1.0, 0.0, 0.0],
+        "Radau",
+        t,
+        rtol=1e-9,
+        atol=1e-14,
+    ).y.T
+    observations = observe([(t, x)])
+    dictionary, scaled = terms.rescaled(field, 1.0 / observations.scale, 1.0 / observations.time_unit)
+    search = Search(observations, dictionary)
+    start = (x[0] / observations.scale)[None]
+    wild = -scaled  # leaves every bound: nothing stiff about that
+    paths = search.paths(np.stack([scaled, wild]), np.stack([start, start])) * observations.scale
+    assert np.sqrt(np.mean(((paths[0, 0] - x) / x.std(axis=0)) ** 2)) < 1e-5
+    assert not np.isfinite(paths[1, 0, -1]).all()

@@ -3,6 +3,7 @@
 Noise-free samples are fitted to numerical precision: exact models need no learned choice.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -151,6 +152,7 @@ def consider(
     laws: bool = True,
     known: Known | None = None,
     row: Row = ROW,
+    positions: Sequence[str] | None = None,
 ) -> Shortlist | None:
     """Candidates for one context, and exact models where its samples are noise-free.
 
@@ -172,6 +174,8 @@ def consider(
         off samples of one precision.
     row : Row
         What is searched.
+    positions : sequence of str, optional
+        States that were observed, the others being their velocities.
 
     Returns
     -------
@@ -187,10 +191,12 @@ def consider(
         kept = distinguishable(dictionary, observations)
         dictionary, solves, variances = dictionary.subset(kept), solves[:, kept], variances[kept]
     search = Search(observations, dictionary).knowing(knowledge, context.state_names, context.input_names)
-    search = search.measured(known)
+    search = search.observing(positions, context.state_names).measured(known)
     opinion = Opinion.scaled(search, solves, variances)
     clean = None
-    free = inputs is None and search.restriction is None and equal_errors(known)  # laws are read off without
+    free = (
+        inputs is None and positions is None and search.restriction is None and equal_errors(known)
+    )  # laws are read off without
     if laws and row.effort.laws is not None and free and looks_clean(samples):
         clean = ExactSearch(search, samples, row.effort.composed)
         clean.run(row.effort.laws, simpler=False)

@@ -4,7 +4,7 @@ A little above five hundred lines: one model, with inputs and without, on one co
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of
+from fim_dynsys.models.second_order import knowledge_with_positions
 from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.gaps import completed, errors_of_pairs, has_gaps
@@ -81,7 +82,7 @@ class FIMODE(PretrainedModel):
     """
 
     name = "fim-ode"
-    uses_inputs = uses_sigma = accepts_missing = weighs_x_dot = True
+    uses_inputs = uses_order = uses_sigma = accepts_missing = weighs_x_dot = True
 
     def __init__(
         self,
@@ -135,7 +136,12 @@ class FIMODE(PretrainedModel):
         return Inference(Judge.OPERATOR).noting(few)
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(self, trajectories: Trajectories, sigma: Known | None = None) -> VectorField:
+    def infer(
+        self,
+        trajectories: Trajectories,
+        sigma: Known | None = None,
+        positions: Sequence[str] | None = None,
+    ) -> VectorField:
         """Infer the field behind trajectories; see `infer_many`.
 
         Parameters
@@ -146,13 +152,17 @@ class FIMODE(PretrainedModel):
             Known standard deviations of the observations; or these are counts. The operator, which cannot
             weigh samples, then sees those whose errors are at most five times the typical one; the fits to
             the trajectories, and the choice among them, weigh all. Standard errors are those of the fit.
+        positions : sequence of str, optional
+            States that were observed, the others being their velocities; see `fit` with ``order=2``. The best
+            BIC chooses then.
 
         Raises
         ------
         ValueError
-            As `infer_many`; with ``sigma`` where there is no search, or there are too few samples for one.
+            As `infer_many`; with ``sigma`` or ``positions`` where there is no search, or there are too few
+            samples for one.
         """
-        if sigma is None and not has_gaps(trajectories):
+        if sigma is None and positions is None and not has_gaps(trajectories):
             return super().infer_many([trajectories])[0]
         check_flags(self._caller, refine=self.refine)
         whole = completed(self._caller, trajectories, sigma)
@@ -160,14 +170,15 @@ class FIMODE(PretrainedModel):
         self._check_limits(complete, self.max_dim)
         complete = complete[np.flatnonzero(complete.n_obs >= 2)]
         few = int(complete.n_obs.sum()) < MIN_OBSERVATIONS
-        if sigma is not None and (few or not self.refine):
+        if (sigma is not None or positions is not None) and (few or not self.refine):
+            what = "sigma" if positions is None else "order=2"
             raise ValueError(
-                f"{self._caller}: expected a search with sigma, which the operator alone does not weigh "
-                f"samples by, got refine={self.refine} and {int(complete.n_obs.sum())} samples; give "
+                f"{self._caller}: expected a search with {what}, which the operator alone does not look at, "
+                f"got refine={self.refine} and {int(complete.n_obs.sum())} samples; give "
                 f"refine=True and at least {MIN_OBSERVATIONS}."
             )
-        if trajectories.input_names:
-            return self._driven(complete, trajectories, errors, sigma)
+        if trajectories.input_names or positions is not None:
+            return self._by_criterion(complete, trajectories, errors, sigma, positions)
         return self._with_evidence([complete], [trajectories], errors, sigma)[0][0]
 
     def infer_many(self, contexts: Sequence[Trajectories]) -> list[VectorField]:
@@ -202,7 +213,7 @@ class FIMODE(PretrainedModel):
         """
         check_flags(self._caller, refine=self.refine)
         if contexts[0].input_names:
-            return [self._driven(*pair) for pair in zip(complete, contexts, strict=True)]
+            return [self._by_criterion(*pair) for pair in zip(complete, contexts, strict=True)]
         pairs = zip(complete, contexts, strict=True)
         robust = [inferred_robustly(self._alone, *pair) if self.refine else None for pair in pairs]
         plain = [k for k, field in enumerate(robust) if field is None]
@@ -224,20 +235,26 @@ class FIMODE(PretrainedModel):
             f if e is None else PosteriorField.of(f, partial(calibration.roots, evidence=e)) for f, e in known
         ]
 
-    def _driven(
+    def _by_criterion(
         self,
         complete: Trajectories,
         context: Trajectories,
         errors: Known | None = None,
         sigma: Known | None = None,
+        positions: Sequence[str] | None = None,
     ) -> DictionaryField | DrivenField:
-        """The field of one context with inputs: ``errors`` of complete samples, ``sigma`` as it was given."""
-        known = Knowledge.of(self.knowledge)
+        """The field of one context with inputs, or of positions alone: the best by BIC.
+
+        ``errors`` are those of the complete samples, ``sigma`` those that were given.
+        """
+        known = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
         order = CanonicalOrder.of(complete)
         errors = order.errors(errors)
         seen, states = order.trajectories, slice(complete.dim)
         shown = _precise(seen, errors)
-        pairs = zip(shown.arrays(), shown.input_arrays(), strict=True)
+        driven = bool(seen.input_names)
+        inputs = shown.input_arrays() if driven else [x[:, :0] for _, x in shown.arrays()]
+        pairs = zip(shown.arrays(), inputs, strict=True)
         joined = [(t, np.concatenate([x, u], axis=1)) for (t, x), u in pairs]
         whole = Trajectories.from_arrays([x for _, x in joined], [t for t, _ in joined])
         (answer,) = _answers(self.operator, [whole])
@@ -245,12 +262,26 @@ class FIMODE(PretrainedModel):
         solves, variances = answer.solves[..., states], answer.variances[:, states]
         found = None
         if self.refine:
-            found = consider(seen, answer.dictionary, solves, variances, known, known=errors, row=self._row)
+            found = consider(
+                seen,
+                answer.dictionary,
+                solves,
+                variances,
+                known,
+                known=errors,
+                row=self._row,
+                positions=positions,
+            )
         if found is not None:
             best, choice, facts = found.choose(None)
-            assert isinstance(best, Candidate)  # there are no laws with inputs
-            field = best.field(found.search, seen, report | choice, _with_errors_of(sigma, facts))
-            assert isinstance(field, DrivenField)
+            assert isinstance(best, Candidate)  # there are no exact models with inputs or of positions
+            facts = replace(_with_errors_of(sigma, facts), positions=tuple(positions or ()))
+            field = best.field(found.search, seen, report | choice, facts)
+            assert isinstance(field, DictionaryField | DrivenField)
+            if not driven:
+                own = order.field(field, context)
+                degree = answer.dictionary.degree
+                return with_errors(own, best.refined, knowledge=known, degree=degree, positions=positions)
             return honoured(order.field(field, context), known, answer.dictionary.degree)
         best_solve = solves[-1]
         if known is not None:
@@ -408,6 +439,12 @@ class FIMODE(PretrainedModel):
             return members
         drawn = field.draws(n, seed)
         return super().ensemble(n, seed, progress) if drawn is None else EnsembleField(drawn)
+
+    def _refit_members(self, field: VectorField, contexts: Iterable[Trajectories]) -> list[VectorField]:
+        positions = field.fit_info.inference.positions
+        if not positions:
+            return super()._refit_members(field, contexts)
+        return [self.infer(context, positions=positions) for context in contexts]
 
     def _candidates(self, field: VectorField, n: int, seed: int) -> EnsembleField | None:
         """Draws from the candidates that a field was chosen among, by a selector or over windows."""
