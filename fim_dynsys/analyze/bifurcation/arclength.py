@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from fim_dynsys.analyze.bifurcation.cycle_branches import follow_cycles, follow_orbit
+from fim_dynsys.analyze.bifurcation.cycle_branches import follow_cycles, follow_orbit, passes_through
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
     has_double_zero,
@@ -211,6 +211,8 @@ def _through_cycles(
     branches: list[Branch] = []
     for period, orbit, p in known:
         times = np.linspace(0.0, period, len(orbit))
+        if any(passes_through(equations, branch, times, orbit, p) for branch in branches):
+            continue
         found = follow_orbit(equations, times, orbit, p, explorer.spend, max_points, doublings)
         if not found:
             raise ValueError(

@@ -540,13 +540,21 @@ def test_an_isola_of_cycles_closes():
     family = planar(lambda s, p: 1 / 16 - p**2 - (s - 1) ** 2)
     cycles = limit_cycles(family.at(0.0), [(-2, 2), (-2, 2)], n_seeds=4)
     branches = continuation(family, cycles, (-1, 1), p0=0.0).branches
-    assert len(branches) == len(cycles) == 2  # the attracting and the repelling cycle lie on one isola
-    for branch in branches:
-        assert branch.ends == (BranchEnd.CLOSED, BranchEnd.CLOSED) and branch.p[0] == branch.p[-1]
-        assert [b.kind for b in branch.bifurcations] == [BifurcationKind.CYCLE_FOLD] * 2
-        assert sorted(b.p for b in branch.bifurcations) == pytest.approx([-0.25, 0.25], abs=1e-8)
-        radius = np.array([np.linalg.norm(orbit, axis=1).mean() for orbit in branch.orbits])
-        assert np.abs(branch.p**2 + (radius**2 - 1) ** 2 - 1 / 16).max() < 1e-7
+    assert len(cycles) == 2
+    (branch,) = branches  # the attracting and the repelling cycle lie on one isola
+    assert branch.ends == (BranchEnd.CLOSED, BranchEnd.CLOSED) and branch.p[0] == branch.p[-1]
+    assert [b.kind for b in branch.bifurcations] == [BifurcationKind.CYCLE_FOLD] * 2
+    assert sorted(b.p for b in branch.bifurcations) == pytest.approx([-0.25, 0.25], abs=1e-8)
+    radius = np.array([np.linalg.norm(orbit, axis=1).mean() for orbit in branch.orbits])
+    assert np.abs(branch.p**2 + (radius**2 - 1) ** 2 - 1 / 16).max() < 1e-7
+
+
+def test_two_branches_close_to_each_other_are_both_followed():
+    """Radii 1 + p and 1.002 + p: the branch of one does not pass through the other."""
+    family = planar(lambda s, p: (1 + p - np.sqrt(s)) * (1.002 + p - np.sqrt(s)))
+    cycles = limit_cycles(family.at(0.0), [(-1.5, 1.5)] * 2, n_seeds=4)
+    branches = continuation(family, cycles, (0, 0.1), p0=0.0).branches
+    assert len(branches) == len(cycles) == 2
 
 
 def test_branches_of_cycles_that_cross_are_switched_to():
