@@ -19,6 +19,7 @@ from fim_dynsys.analyze.bifurcation.cycle_branches import follow_cycles, follow_
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
     has_double_zero,
+    on_continuum,
     smooth_lyapunov_coefficient,
     solve_branch_point,
     solve_fold,
@@ -479,10 +480,16 @@ class _Explorer:
             turned = [replace(point, tangent=-point.tangent) for point in behind.points[:0:-1]]
             points = turned + points
             ends = behind.end, end
+        ends = self._explained(ends[0], points[0]), self._explained(ends[1], points[-1])
         events = [(i, event) for i, event in events if self._is_new(points[i], event)]
         points, events = self._with_near_misses(points, events)
         self.curves.append(np.array([point.u for point in points]))
         self.branches.append(self._branch(points, [event for _, event in events], ends))
+
+    def _explained(self, end: BranchEnd, last: Point) -> BranchEnd:
+        """The end of a branch, where it is a continuum of equilibria that lets no step converge."""
+        stuck = end is BranchEnd.STEP and on_continuum(self.equations, last.u)
+        return BranchEnd.CONTINUUM if stuck else end
 
     def _is_new(self, point: Point, event: Bifurcation) -> bool:
         """Whether an event is no branch point known from another branch; its tangents are noted."""

@@ -13,6 +13,9 @@ _EPS = np.finfo(float).eps
 _ORTHOGONAL = 1e-6  # cosine of null vectors at a double zero: differences leave them known to 1e-8
 _DOUBLE = 1e-5  # singular values below it, of the largest, are those of the double zero
 _CLOSER, _GROWS = 0.25, 2.0  # steps of second derivatives, and their growth where there are none: fourfold
+# Of a continuum: singular value of its Jacobian, which differences leave; corrections and residual of a
+# neighbour, where a cubic would leave 1e-6.
+_SINGULAR, _CORRECTIONS_ACROSS, _ACROSS = 1e-6, 4, 1e-9
 _MAX_ITERATIONS = 12  # from a located sign change some four are enough; more mean that it leads elsewhere
 
 
@@ -171,6 +174,44 @@ def crossing_tangent(equations: Equations, u: np.ndarray, tangent: np.ndarray) -
     across = axes @ np.array([np.sqrt(values[1]), -np.sqrt(-values[0])])
     directions = [v @ null / np.linalg.norm(v) for v in (along, across)]
     return min(directions, key=lambda v: abs(v @ tangent) / np.linalg.norm(tangent))
+
+
+def on_continuum(equations: Equations, u: np.ndarray) -> bool:
+    """Whether equilibria at one parameter value form a curve or more through one of them.
+
+    Along a null vector of the Jacobian, on both sides and at two distances, equilibria are solved for in the
+    hyperplanes across it: at folds and branch points there is none.
+
+    Parameters
+    ----------
+    equations : Equations
+        The family and its units.
+    u : ndarray (d + 1,)
+        The equilibrium, scaled.
+
+    Returns
+    -------
+    bool
+    """
+    _, sizes, directions = np.linalg.svd(equations.jacobian(u))
+    if sizes[-1] > _SINGULAR * max(1.0, sizes[0]):
+        return False
+    along = directions[-1]
+    return all(_equilibrium_across(equations, u, along, step) for step in (-2e-2, -1e-2, 1e-2, 2e-2))
+
+
+def _equilibrium_across(equations: Equations, u: np.ndarray, along: np.ndarray, step: float) -> bool:
+    """Whether an equilibrium lies in the hyperplane across a direction, a step away."""
+    moved = u.copy()
+    moved[:-1] += step * along
+    for _ in range(_CORRECTIONS_ACROSS):
+        f = equations.values(moved)
+        if not np.isfinite(f).all():
+            return False
+        matrix = np.vstack([equations.jacobian(moved), along])
+        moved[:-1] += np.linalg.lstsq(matrix, np.append(-f, 0.0), rcond=_SINGULAR)[0]
+    near = np.linalg.norm(moved - u) < 2.0 * abs(step)
+    return bool(near and np.abs(equations.values(moved)).max() < _ACROSS)
 
 
 def has_double_zero(jac: np.ndarray) -> bool:

@@ -292,6 +292,13 @@ class Continuation(Result):
 
     def _notes(self) -> list[str]:
         notes = [f"branch {i}: {branch!r}" for i, branch in enumerate(self.branches)]
+        if any(BranchEnd.CONTINUUM in branch.ends for branch in self.branches):
+            level = f" even where {', '.join(self.conserved)}" if self.conserved else ""
+            notes.append(
+                f"Equilibria form a continuum{level}, along which no branch is followed: expected a start at "
+                "an isolated equilibrium, such as one that fixed_points lists at another value of "
+                f"{self.parameter}."
+            )
         ratios = self.feigenbaum_ratios
         if len(ratios):
             notes.append(

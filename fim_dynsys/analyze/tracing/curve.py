@@ -41,6 +41,7 @@ class BranchEnd(enum.StrEnum):
     PERIOD = "period grows beyond the limit"
     ACCURACY = "cycle no longer resolved"
     STEP = "steps became too small"
+    CONTINUUM = "equilibria form a continuum"
     BUDGET = "budget used up"
 
 

@@ -8,6 +8,7 @@ from fim_dynsys import Trajectories, systems
 from fim_dynsys.analyze.bifurcation.arclength import continuation
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     first_lyapunov_coefficient,
+    on_continuum,
     solve_branch_point,
     solve_fold,
     solve_hopf,
@@ -533,6 +534,26 @@ def test_a_loop_of_two_saddles():
     limit = cycles.limits[1]
     assert limit.kind is LimitKind.HETEROCLINIC
     assert sorted(limit.x[:, 0]) == pytest.approx([0.2, 1], abs=1e-8)
+
+
+def test_a_line_of_equilibria_is_said_to_be_one():
+    """SIR on S + I + R = 1: every state without infected is an equilibrium, at every rate."""
+
+    def sir(x, rate):
+        new = rate * x[:, 0] * x[:, 1]
+        return np.column_stack([-new, new - x[:, 1], x[:, 1]])
+
+    found = continuation(FieldFamily.from_callable(sir, 3, "rate"), [1.0, 0, 0], (0.5, 4.0), p0=0.5)
+    (branch,) = found.branches
+    assert branch.ends == (BranchEnd.CONTINUUM, BranchEnd.CONTINUUM)
+    assert "continuum even where x0 + x1 + x2 = 1" in str(found)
+
+
+@pytest.mark.parametrize("power", [2, 3])
+def test_folds_and_pitchforks_are_no_continuum(power):
+    family = FieldFamily.from_callable(lambda x, p: p * x ** (power - 2) + x**power, 1, "p")
+    equations = Equations(family, (-1.0, 1.0), None)
+    assert not on_continuum(equations, equations.scaled(np.zeros(1), 0.0))
 
 
 def test_an_isola_of_cycles_closes():
