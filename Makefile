@@ -3,6 +3,7 @@
 #   make odebench    install into .venv, then run the benchmark on the 61 ODEBench systems
 #   make test        install the test tools too, then run the test suite (make test-slow: what takes minutes)
 #   make plugins     install the comparators of plugins/ into .venv-plugins (make plugins-test: test them too)
+#   make results     run every benchmark whose tables are committed (hours; resumable)
 #   make docs        build the site into docs/_build/html (make test-browser: open pages in Chromium)
 #   make dist        build and check the wheel and the source distribution in dist/
 #   make test-lowest test with the lowest versions of the dependencies that are allowed
@@ -39,17 +40,21 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: pysindy-notebooks pysindy-equality help odebench speed test test-slow test-browser test-lowest docs dist plugins plugins-test pysindy-tests lint format picture install install-test clean
+.PHONY: results pysindy-notebooks pysindy-equality help odebench speed test test-slow test-browser test-lowest docs dist plugins plugins-test pysindy-tests lint format picture install install-test clean
 .NOTPARALLEL:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 16
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 17
 
 odebench: install
 	$(PY) -m benchmarks.odebench $(ARGS)
 
 speed: install
 	$(PY) -m benchmarks.speed $(ARGS)
+
+# Every committed table with today's versions, in one order; goes on where it was interrupted (ARGS="--dry-run" lists it).
+results: install
+	$(PY) -m benchmarks.results $(ARGS)
 
 test: install-test
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile --durations 30 $(ARGS)

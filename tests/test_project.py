@@ -154,5 +154,25 @@ def test_the_archive_is_told_what_is_cited():
     assert [who["name"] for who in archive["creators"]] == [who["name"] for who in citation["authors"]]
 
 
+def test_metadata_is_that_of_the_checks():
+    """Each Python that is stated is one that the workflow tests, and README names what is cited."""
+    stated = re.findall(
+        r"Programming Language :: Python :: (3\.\d+)", " ".join(PYPROJECT["project"]["classifiers"])
+    )
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "checks.yml").read_text(encoding="utf-8"))
+    assert workflow["jobs"]["checks"]["strategy"]["matrix"]["python"] == stated
+    assert PYPROJECT["project"]["requires-python"] == f">={stated[0]}"
+    systems = {
+        workflow["jobs"]["checks"]["runs-on"],
+        *workflow["jobs"]["systems"]["strategy"]["matrix"]["os"],
+    }
+    assert systems == {"ubuntu-latest", "macos-latest", "windows-latest"}
+    assert {"Typing :: Typed", "Development Status :: 4 - Beta"} <= set(PYPROJECT["project"]["classifiers"])
+    assert (ROOT / "fim_dynsys" / "py.typed").is_file()
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.startswith(f"# {citation['title'].split(':')[0]}\n") and "CITATION.cff" in readme
+
+
 def test_only_the_package_is_packed():
     assert PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"] == ["fim_dynsys", "fim_dynsys.*"]

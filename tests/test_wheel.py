@@ -1,6 +1,7 @@
 """The wheel and the source distribution: the package and its weights only; works away from the checkout."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -84,6 +85,10 @@ def test_holds_the_package_and_nothing_else(wheel):
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
+def test_is_small_enough_to_be_uploaded(wheel):
+    assert wheel.stat().st_size < 25e6
+
+
 def _files_of_the_package(source):
     return {
         path.relative_to(source).as_posix()
@@ -163,6 +168,64 @@ print("without torch", fim_dynsys.__file__.startswith({site!r}))
 def test_runs_without_torch(site, tmp_path):
     """The models that need torch name the command that installs it; everything else works."""
     assert "without torch True" in _outside(site, tmp_path, "-c", WITHOUT_TORCH.format(site=str(site)))
+
+
+MACHINE_CODE = """
+import time
+import numpy as np
+import fim_dynsys
+from fim_dynsys.regression.kernels.machine_code import origins
+
+t = np.linspace(0.0, 12.0, 120)
+x = np.column_stack([np.cos(t), -np.sin(t)]) * np.exp(-0.05 * t)[:, None]
+x += 0.02 * np.random.default_rng(0).standard_normal(x.shape)
+start = time.process_time()
+fim_dynsys.load("fim-ode").fit(x, t)
+print("loaded", origins["built"], "kept", origins["kept"], "compiled", origins["compiled"])
+print("first fit", time.process_time() - start, "CPU-s")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="made on Linux, x86-64")
+def test_the_first_fit_of_a_wheel_compiles_nothing(tmp_path):
+    source, site = tmp_path / "source", tmp_path / "site"
+    shutil.copytree(ROOT, source, ignore=_not_source)
+    _run(
+        sys.executable,
+        "-m",
+        "fim_dynsys.commands.building",
+        cwd=source,
+        env={**os.environ, "PYTHONPATH": "."},
+    )
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    _run(
+        *pip,
+        "wheel",
+        "-q",
+        "--no-build-isolation",
+        "--no-deps",
+        "--no-index",
+        "-w",
+        str(tmp_path),
+        str(source),
+    )
+    (built,) = tmp_path.glob("*.whl")
+    code = [i for i in zipfile.ZipFile(built).infolist() if i.filename.endswith(".nbc")]
+    assert sum(i.compress_size for i in code) < 1.5e6
+    _run(*pip, "install", "-q", "--no-deps", "--no-index", "--target", str(site), str(built))
+    empty = {**os.environ, "PYTHONPATH": str(site), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    said = _run(sys.executable, "-c", MACHINE_CODE, cwd=tmp_path, env=empty).split()
+    assert int(said[1]) >= 10 and said[2:6] == ["kept", "0", "compiled", "0"]
+
+
+@pytest.mark.slow
+def test_every_public_function_runs_outside_the_checkout(site, tmp_path):
+    """By its example, without a warning that is not ours."""
+    script = tmp_path / "smoke.py"
+    shutil.copy(ROOT / "tests" / "smoke.py", script)
+    said = _outside(site, tmp_path, str(script), str(site))
+    assert "0 failed, 0 warnings" in said
 
 
 def test_command_line_outside_the_checkout(site, tmp_path):

@@ -4,7 +4,9 @@ A process of its own compiles what fits need for the processors named in
 `fim_dynsys.regression.kernels.machine_code`; its files go into the package, and from there into the wheel.
 """
 
+import hashlib
 import os
+import pickle
 import platform
 import shutil
 import subprocess
@@ -12,8 +14,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+import llvmlite.binding as llvm
+import numba
+from numba.core.serialize import dumps
+
 from fim_dynsys.commands.installation import COMPILED, compile_ahead
 from fim_dynsys.regression.kernels import machine_code
+
+_DIGEST = hashlib.sha256().digest_size  # before the code in each file
+_STAMP = "sources.txt"  # beside the code, what it was made of
 
 
 def main() -> int:
@@ -21,36 +30,48 @@ def main() -> int:
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         print(f"machine code is made on Linux with x86-64 alone, not on {platform.platform()}: none made")
         return 0
-    if _missing() == 0:
-        print(f"machine code is there: {_size(machine_code.BUILT)}")
+    built, stamp = machine_code.BUILT, machine_code.BUILT / _STAMP
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == _sources():
+        print(f"machine code is there: {_size(built)}")
         return 0
     with tempfile.TemporaryDirectory() as scratch:
-        subprocess.run(_command("compile"), env=environment(Path(scratch)), check=True)
-        shutil.rmtree(machine_code.BUILT, ignore_errors=True)
-        machine_code.BUILT.mkdir()
+        command = [sys.executable, "-m", "fim_dynsys.commands.building", "compile"]
+        subprocess.run(command, env=environment(Path(scratch)), check=True)
+        shutil.rmtree(built, ignore_errors=True)
+        built.mkdir()
         for made in sorted(Path(scratch).rglob("*.nbc")):
-            shutil.copy(made, machine_code.BUILT / made.name)
-    left = _missing()
-    print(f"machine code made: {_size(machine_code.BUILT)}")
-    if left:
-        print(f"{left} functions are compiled all the same", file=sys.stderr)
-    return 1 if left else 0
+            pack(made, built)
+    stamp.write_text(_sources(), encoding="utf-8")
+    print(f"machine code made: {_size(built)}")
+    return 0
 
 
-def _missing() -> int:
-    """How many functions a process would compile that has nothing but what the package brings."""
-    if not machine_code.BUILT.is_dir():
-        return 1
-    with tempfile.TemporaryDirectory() as scratch:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": scratch}
-        found = subprocess.run(
-            _command("count"), env=environment, check=True, capture_output=True, text=True
-        ).stdout
-    return int(found.split()[-1])
+def pack(made: Path, folder: Path) -> None:
+    """Put a file of machine code into the folder of a package."""
+    code = without_bitcode(made.read_bytes()[_DIGEST:])
+    (folder / made.name).write_bytes(hashlib.sha256(code).digest() + code)
 
 
-def _command(task: str) -> list[str]:
-    return [sys.executable, "-m", "fim_dynsys.commands.building", task]
+def without_bitcode(code: bytes) -> bytes:
+    """Code of a function without LLVM's form of it, of which numba reads the names that are defined.
+
+    The form itself would serve callers that link it; compiled callers of a kernel take a part of their own,
+    see `fim_dynsys.regression.kernels.compiler`. It is two thirds of all.
+    """
+    (name, kind, (machine, bitcode)), *rest = pickle.loads(code)
+    module = llvm.parse_bitcode(bitcode)
+    lines = [
+        f'define void @"{own.name}"() {{ ret void }}' for own in module.functions if not own.is_declaration
+    ]
+    lines += [f'@"{own.name}" = global i8 0' for own in module.global_variables if not own.is_declaration]
+    names = llvm.parse_assembly("\n".join(lines)).as_bitcode()
+    return dumps(((name, kind, (machine, names)), *rest))
+
+
+def _sources() -> str:
+    """What the code is made of: all sources of kernels, numba and Python."""
+    digest = hashlib.sha256(machine_code.kernel_sources()).hexdigest()
+    return f"{digest} numba {numba.__version__} Python {sys.version_info.major}.{sys.version_info.minor}\n"
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -72,9 +93,8 @@ def _size(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] in (["compile"], ["count"]):
+    if sys.argv[1:] == ["compile"]:
         for name in COMPILED:
             compile_ahead(name)
-        print(machine_code.origins["compiled"])
-        sys.exit(0)
-    sys.exit(main())
+    else:
+        sys.exit(main())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fim_dynsys
-from fim_dynsys.commands.building import environment
+from fim_dynsys.commands.building import environment, pack
 from fim_dynsys.regression.kernels import machine_code
 
 RUN = """
@@ -48,7 +48,8 @@ def site(tmp_path_factory):
     built = site / machine_code.BUILT.relative_to(package.parent)
     built.mkdir()
     (code,) = made.rglob("*.nbc")
-    shutil.copy(code, built)
+    pack(code, built)
+    assert (built / code.name).stat().st_size < code.stat().st_size
     assert f".py3{sys.version_info.minor}" in code.name
     return site
 

@@ -92,7 +92,7 @@ class _OnDisk(FunctionCache):
     def path(self, sig: Any, processor: tuple[str, str, str]) -> Path:
         """The file of the code for a signature and a processor; its name holds a hash of all sources."""
         what = _hash(repr((str(sig), processor, numba.__version__)).encode())
-        sources = _hash(_kernel_sources() + Path(self._py_func.__code__.co_filename).read_bytes())
+        sources = _hash(kernel_sources() + Path(self._py_func.__code__.co_filename).read_bytes())
         return Path(self._cache_path) / f"{self._impl.filename_base}-{what}-{sources}.nbc"
 
 
@@ -119,7 +119,8 @@ def _hash(data: bytes) -> str:
 
 
 @cache
-def _kernel_sources() -> bytes:
+def kernel_sources() -> bytes:
+    """All files that kernels are compiled from."""
     return b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
 
 

@@ -1,0 +1,136 @@
+"""``python -m benchmarks.results``: every committed table, in order, with today's versions.
+
+Each step is a benchmark of its own. It keeps its outcomes in a cache beside its tables, so that a run which
+was interrupted goes on where it stopped; steps that came to their end at this commit are not begun again.
+``--dry-run`` lists the commands. Data that may not be passed on are named by ``--data DIR``; without them
+their steps are left out, and said to be.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.report import source_commit
+
+_STATE = Path("benchmarks") / "results-state.json"
+_MODELS = ("fim-ode", "auto", "sindy-strong")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One benchmark.
+
+    Attributes
+    ----------
+    benchmark : str
+        ``benchmarks.NAME``, whose tables are in ``benchmarks/NAME/results``.
+    arguments : tuple of str
+        Of its command, beside ``--out`` and ``--workers``.
+    hours : float
+        That it may take on two cores; a plan, by which default sizes are chosen.
+    data : str
+        What it needs below the folder of ``--data``; empty for nothing.
+    workers : bool
+        Whether it takes ``--workers``; what is timed runs alone.
+    """
+
+    benchmark: str
+    arguments: tuple[str, ...] = ()
+    hours: float = 0.1
+    data: str = ""
+    workers: bool = True
+
+    def command(self, workers: int, data: Path | None = None) -> list[str]:
+        """What is run."""
+        words = [sys.executable, "-m", f"benchmarks.{self.benchmark}", *self.arguments]
+        words += ["--data", str(data / self.data)] if self.data and data is not None else []
+        words += ["--workers", str(workers)] if self.workers else []
+        return [*words, "--out", f"benchmarks/{self.benchmark}/results"]
+
+
+STEPS = (
+    # What all pages are about comes first: an interrupted run leaves the most used tables.
+    Step("development", ("--full", "--models", *_MODELS), 0.8),
+    Step("odebench", ("--full",), 1.2),
+    Step("sparse", ("--models", *_MODELS, "symbolic"), 0.4),
+    Step("structure", ("--models", *_MODELS), 0.3),
+    Step("polynomials", ("--models", *_MODELS), 0.4),
+    Step("mdbench", ("--models", *_MODELS), 0.2),
+    Step("oscillators", ("--models", *_MODELS), 0.4),
+    Step("inputs", (), 0.2),
+    Step("knowledge", (), 0.2),
+    Step("fixed_points", (), 0.1),
+    Step("calibration", (), 0.5),
+    Step("evidence", (), 0.1, workers=False),
+    Step("real", (), 0.1),
+    Step("mocap", (), 0.1, data="mocap"),
+    Step("analysis", (), 0.3),
+    Step("reliability", (), 0.2),
+    Step("interruption", (), 0.1, workers=False),
+    Step("comparators", (), 0.2),
+    Step("speed", (), 0.2, workers=False),  # alone, and last: nothing else runs beside what is timed
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the steps from the command line, and return the exit status: 1 where one failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.results", description=__doc__)
+    parser.add_argument("--dry-run", action="store_true", help="list the commands and what is done already")
+    parser.add_argument("--only", nargs="+", choices=[step.benchmark for step in STEPS], metavar="NAME")
+    parser.add_argument("--workers", type=int, default=2, metavar="N", help="processes; default: 2")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder with data that may not be passed on")
+    parser.add_argument("--fresh", action="store_true", help="begin all steps again; caches stay")
+    parser.add_argument("--state", type=Path, default=_STATE, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    commit = source_commit(Path(__file__).parent)
+    done = {} if options.fresh else _read(options.state, commit)
+    failed = 0
+    for step in STEPS:
+        if options.only and step.benchmark not in options.only:
+            continue
+        command = step.command(options.workers, options.data)
+        if step.benchmark in done:
+            print(f"done at {commit}: {step.benchmark}")
+        elif step.data and options.data is None:
+            print(f"left out, for want of --data: {step.benchmark}")
+        elif options.dry_run:
+            print(f"{step.hours:4.1f} h  {' '.join(['python', *command[1:]])}")
+        else:
+            begun = time.monotonic()
+            status = run(command)
+            if status == 130:  # interrupted from the keyboard
+                return status
+            failed += status != 0
+            print(f"{step.benchmark}: {'failed' if status else 'done'} in {_hours(begun):.2f} h", flush=True)
+            if status == 0:
+                done[step.benchmark] = {"commit": commit, "hours": round(_hours(begun), 3)}
+                options.state.write_text(json.dumps(done, indent=2) + "\n", encoding="utf-8")
+    if not options.dry_run and not failed:
+        print("write the tables of the pages by: python -m tests.figures")
+    return int(failed > 0)
+
+
+def run(command: Sequence[str]) -> int:
+    """Run a command and return its exit status."""
+    return subprocess.run(command, check=False).returncode
+
+
+def _hours(begun: float) -> float:
+    return (time.monotonic() - begun) / 3600
+
+
+def _read(path: Path, commit: str) -> dict[str, dict]:
+    """The steps that came to their end at this commit."""
+    if not path.is_file():
+        return {}
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    return {name: facts for name, facts in kept.items() if facts["commit"] == commit}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

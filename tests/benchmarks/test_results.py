@@ -1,0 +1,70 @@
+"""One command for all committed tables: it knows each, its steps can be run, and it goes on where it was."""
+
+import argparse
+import importlib
+import json
+from functools import partial
+
+import pytest
+
+from benchmarks import cli, results
+from tests.pages import ROOT
+
+
+def test_every_committed_table_has_its_step():
+    committed = {path.relative_to(ROOT).parts[1] for path in ROOT.glob("benchmarks/*/results/**/*.csv")}
+    steps = [step.benchmark for step in results.STEPS]
+    assert len(set(steps)) == len(steps) and set(steps) == committed
+
+
+def test_steps_fit_into_six_hours():
+    assert sum(step.hours for step in results.STEPS) <= 6.0
+
+
+class Parsed(Exception):
+    """The arguments were understood; nothing is run."""
+
+
+@pytest.mark.parametrize("step", results.STEPS, ids=lambda step: step.benchmark)
+def test_commands_are_understood(step, monkeypatch, tmp_path):
+    parse = argparse.ArgumentParser.parse_args
+
+    def stop(parser, *arguments):
+        parse(parser, *arguments)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
+    module = importlib.import_module(f"benchmarks.{step.benchmark}.__main__")
+    main = getattr(module, "main", None) or partial(cli.main, module.BENCHMARK)
+    with pytest.raises(Parsed):
+        main(step.command(2, tmp_path)[3:])
+
+
+def test_a_dry_run_runs_nothing(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(results, "run", lambda command: pytest.fail(f"{command} was run"))
+    assert results.main(["--dry-run", "--state", str(tmp_path / "state.json")]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == len(results.STEPS) and not list(tmp_path.iterdir())
+    assert "left out, for want of --data: mocap" in said
+    assert any(line.endswith("--workers 2 --out benchmarks/odebench/results") for line in said)
+
+
+def test_a_run_goes_on_and_reports_failures(monkeypatch, capsys, tmp_path):
+    state, ran = tmp_path / "state.json", []
+
+    def run(command):
+        ran.append(command[2])
+        return int(command[2] == "benchmarks.inputs" and len(ran) < 3)
+
+    monkeypatch.setattr(results, "run", run)
+    monkeypatch.setattr(results, "source_commit", lambda _: "abc1234")
+    options = ["--only", "development", "inputs", "--state", str(state)]
+    assert results.main(options) == 1
+    assert ran == ["benchmarks.development", "benchmarks.inputs"] and set(json.loads(state.read_text())) == {
+        "development"
+    }
+    assert results.main(options) == 0
+    assert ran[2:] == ["benchmarks.inputs"]
+    monkeypatch.setattr(results, "source_commit", lambda _: "def5678")
+    assert results.main([*options, "--dry-run"]) == 0
+    assert "done at" not in capsys.readouterr().out.splitlines()[-1]
