@@ -7,7 +7,6 @@ from typing import Any
 import h5py
 import numpy as np
 import pandas as pd
-import scipy.io
 
 from fim_dynsys.trajectories.files import check_self_contained
 from fim_dynsys.trajectories.parts import Parts
@@ -67,6 +66,8 @@ def _numpy(content: bytes) -> dict[str, np.ndarray]:
 
 
 def _matlab(content: bytes) -> dict[str, np.ndarray]:
+    import scipy.io  # when used: it takes a fifth of a second
+
     loaded = scipy.io.loadmat(io.BytesIO(content), squeeze_me=False, struct_as_record=False)
     found: dict[str, np.ndarray] = {}
     for key, value in loaded.items():
