@@ -26,7 +26,7 @@ class Chooser(Protocol):
 
 @dataclass(frozen=True)
 class OracleRow:
-    """The candidate of a model that the truth would choose: the ceiling of its selector.
+    """The candidate of a model that the truth would choose: the ceiling of its choice.
 
     Of the fields that the model chooses among, the one with most tasks above R2 = 0.9, and of those the one
     with the largest mean of both R2 clipped to [0, 1]. Its seconds include the scoring.

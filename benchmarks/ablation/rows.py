@@ -35,22 +35,15 @@ def _by_bic(row: Searched) -> Searched:
 
 
 Changes = tuple[Callable[[Searched], Searched], ...]
-_GROWTH, _WINDOWS = _without(stages.growth), _without(stages.windows)
-_OWN, _REPEATED = _amounts(own_search=False), _of_functions(repeated=0)
 LEFT_OUT: Mapping[str, Mapping[str, Changes]] = {
     "auto": {
         "": (),
-        "operator": (_without(stages.operator), _by_bic),
+        "operator": (_without(stages.operator),),
         "reselection": (_without(stages.reselection),),
-        "windows": (_WINDOWS,),
-        "growth": (_GROWTH,),
+        "windows": (_without(stages.windows),),
         "functions": (_without(stages.functions),),
-        "functions chosen again": (_REPEATED,),
+        "functions chosen again": (_of_functions(repeated=0),),
         "pairs of functions": (_of_functions(pairs=0),),
-        "the operator's own search": (_OWN,),
-        "selector": (_by_bic, _OWN),
-        "growth, functions chosen again": (_GROWTH, _REPEATED),
-        "growth, functions chosen again, selector": (_GROWTH, _REPEATED, _OWN, _by_bic),
         "exact laws": (_amounts(laws=None),),
     },
     "fim-ode": {
@@ -58,7 +51,7 @@ LEFT_OUT: Mapping[str, Mapping[str, Changes]] = {
         "operator": (_without(stages.operator), _by_bic),
         "regressions": (_amounts(structures=0),),
         "reselection": (_without(stages.reselection),),
-        "windows": (_WINDOWS,),
+        "windows": (_without(stages.windows),),
         "selector": (_by_bic,),
     },
 }

@@ -28,10 +28,9 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, Shortlist
+from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS
 from fim_dynsys.models.fim_ode.own import FIMODE
-from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
-from fim_dynsys.models.law_notes import preference_note, with_relations
+from fim_dynsys.models.law_notes import with_relations
 from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of, with_outliers_of
@@ -51,11 +50,10 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.pool import Pool
-from fim_dynsys.search.portfolio import OperatorChoice, Portfolio, normalised
+from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.screening import screened
-from fim_dynsys.search.selector import Selector, beaten
-from fim_dynsys.search.stages import FUNCTIONS_UP_TO, POLYNOMIALS, Effort, Row, functions, growth
+from fim_dynsys.search.stages import FUNCTIONS_UP_TO, POLYNOMIALS, Effort, Row, functions
 from fim_dynsys.search.standard_errors import law_errors
 from fim_dynsys.search.units import (
     REFITTED,
@@ -74,13 +72,8 @@ if TYPE_CHECKING:
 _REPORTED = 5  # candidates that the report names
 _MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
-_TEMPERATURE = 2.0  # of the selector's weights where members are drawn: chosen by coverage on development
 _SUGGESTED_UP_TO = 6  # states: beyond, terms are screened, without knowledge
-SELECTOR_FILE = "auto-selector"
-"""Of the learned choice, among the shipped weights."""
-
-
-STAGES = *POLYNOMIALS, growth, functions
+STAGES = *POLYNOMIALS, functions
 """What is searched, whatever the effort."""
 
 EFFORTS = {
@@ -102,18 +95,15 @@ EFFORTS = {
 class Auto(VectorFieldModel):
     """The best field that the data support, from one call.
 
-    Polynomial candidates come from the pretrained operator's initial estimate, from sparse regression
-    with nine smoothers, from choosing the terms again about the paths of the best fits, and from adding terms
-    to the best, by what the residuals ask for; all are fitted to the trajectories and pruned. Fields with
-    functions (trigonometric, saturating, exponential, powers) are grown from the best polynomial, and from
-    twelve samples on the answer of `fim-ode` is one of them; a state counts as an angle in radians where it
-    has no unit, in degrees where that says so, and as none under other units. Where units say that one state
-    may be the rate of change of another, noisy samples are searched with that equation too, and it is
-    believed unless the samples are against it; the report says so. A selector trained on known systems
-    chooses among all of them, but no unfitted coefficients where a fit follows the samples far better,
-    and says why where another BIC is clearly smaller; beyond six states and below twelve samples, where the
-    operator is not asked, the smallest BIC wins. Where none explains three or more trajectories, fields that
-    leave all bounds from their samples come last, and one without an equation
+    Polynomial candidates come from the pretrained operator's estimate, from sparse regression with nine
+    smoothers, and from choosing the terms again about the paths of the best fits; all are fitted to the
+    trajectories and pruned. Fields with functions (trigonometric, saturating, exponential, powers) are grown
+    from the best polynomial; a state counts as an angle in radians where it has no unit, in degrees where
+    that says so, and as none under other units. Where units say that one state may be the rate of change of
+    another, noisy samples are searched with that equation too, and it is believed unless the samples are
+    against it; the report says so. The smallest BIC wins, functions at a price, for there are many to choose
+    from. Below twelve samples and beyond six states the operator is not asked. Where none explains three or
+    more trajectories, fields that leave all bounds from their samples come last, and one without an equation
     (`fim_dynsys.fields.local.LocalField`) is preferred if it predicts trajectories that it has not seen
     clearly better than the best of the others, fitted again without them, does. `field_.fit_info.report` says
     what chose, and the origins, scores and weights of the first few.
@@ -161,8 +151,8 @@ class Auto(VectorFieldModel):
 
     @property
     def version(self) -> str:
-        """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"20-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        """An integer, raised when the search changes, and the version of the operator's weights."""
+        return f"21-{_operator().version}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -325,19 +315,12 @@ class Auto(VectorFieldModel):
             asked = _opinion(search, sigma)
             pool = Pool(search, opinion=asked, besides=known, whole=bool(clean.laws))
             pool = row.search(pool, bar.update)
-            learned = (
-                not search.observations.n_inputs and not pool.in_windows
-            )  # what selectors have learned from
-            opinion = pool.opinion if learned and row.judge is Judge.SELECTOR else None
             grown = homogeneous(pool.search.observations, pool.functions, question.order.trajectories)
             if proposals is not None and effort.genetic is not None and not clean.laws:
                 grown = _with_proposals(
                     pool.search, proposals, pool.candidates[0], grown, effort.genetic.kept
                 )
-            choice = None
-            if opinion is not None and effort.own_search:
-                choice = _operators_choice(pool.search, opinion)
-            found = Portfolio.of(pool.search, opinion, pool.candidates, grown, notes, choice)
+            found = Portfolio.of(pool.search, pool.candidates, grown, notes)
             found = replace(found, lacking=pool.lacking)
             if clean.laws:
                 clean.meet(found.members[:_MET])
@@ -349,7 +332,7 @@ class Auto(VectorFieldModel):
 
     @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
-        """Candidates drawn by the selector's weights, each with parameters drawn from its posterior.
+        """Candidates drawn by their BIC, each with parameters drawn from its posterior.
 
         Draws whose paths leave all bounds from the data, where that of the field stays, are replaced and
         counted in ``left_out``. A model that was read from a file repeats the search first.
@@ -384,9 +367,7 @@ class Auto(VectorFieldModel):
         self, found: Portfolio, question: Question, n: int, seed: int, context: Trajectories
     ) -> list[VectorField]:
         """Candidates drawn by their weights, each with parameters drawn from its posterior."""
-        by_selector = found.opinion is not None and not found.laws
-        weights = found.log_weights(_selector()) / (_TEMPERATURE if by_selector else 1.0)
-        drawn = found.draws(weights, n, np.random.default_rng(seed))
+        drawn = found.draws(found.log_weights, n, np.random.default_rng(seed))
         order = question.order
         fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
         return [order.field(field, context) for field in fields]
@@ -399,9 +380,8 @@ class Auto(VectorFieldModel):
         one of them the answer. A model that was read from a file repeats the search first.
         """
         found, question = self._found()
-        weights = normalised(found.log_weights(_selector()))
+        weights = normalised(found.log_weights)
         preferred = int(found.preferred(weights)[0])
-        reason = _reason(found, question.order, preferred)
         if not found.laws:
             more = self._simpler_than(found, preferred)
             found = replace(found, members=found.members + more)
@@ -426,11 +406,7 @@ class Auto(VectorFieldModel):
                     row.place == preferred,
                     tuple(sorted(terms - own)),
                     tuple(sorted(own - terms)),
-                    "; ".join(
-                        [NOT_DETERMINED] * row.tied
-                        + cautions(field, self._seen)
-                        + (reason if row.place == preferred else [])
-                    ),
+                    "; ".join([NOT_DETERMINED] * row.tied + cautions(field, self._seen)),
                 )
             )
         return Alternatives(out, found.judge.value)
@@ -496,7 +472,7 @@ class Auto(VectorFieldModel):
     def _fields(self, found: Portfolio, question: Question, count: int | None) -> list[VectorField]:
         """Fields of the ``count`` members preferred."""
         order = question.order
-        weights = normalised(found.log_weights(_selector()))
+        weights = normalised(found.log_weights)
         preferred = found.preferred(weights)
         polynomials = [m.score for m in found.members if not m.n_functions]
         functions = [m.score for m in found.members if m.n_functions]
@@ -521,9 +497,7 @@ class Auto(VectorFieldModel):
             local = found.local.field(order.trajectories, said, Inference(Judge.HELD_OUT))
             fields.append(order.field(local, question.context))
         for k in preferred[: None if count is None else count - len(fields)]:
-            notes = _reason(found, order, int(k)) if k == preferred[0] else []
-            weight = float(weights[k])
-            fields.append(self._field(found, question, int(k), report, weight, notes))
+            fields.append(self._field(found, question, int(k), report, float(weights[k])))
         return fields
 
     def _field(
@@ -533,14 +507,13 @@ class Auto(VectorFieldModel):
         k: int,
         report: dict,
         weight: float,
-        notes: Sequence[str] = (),
     ) -> DictionaryField | DrivenField:
         member, search, order = found.members[k], found.search, question.order
         plain = found.laws or search.restriction is not None
         own = member.candidate if plain else _without_traces(search.observations, member)
         chosen = own.origin.text(order.coordinates)
         said = report | {"chosen": chosen, "BIC": own.score, "weight": weight}
-        facts = Inference(found.judge, notes=(*found.remarks, *notes))
+        facts = Inference(found.judge, notes=found.remarks)
         if not found.laws:
             question = replace(question, knowledge=found.constraints)
             return question.answer(replace(member, candidate=own), said, facts, search)
@@ -556,12 +529,12 @@ class Auto(VectorFieldModel):
         check_whole(self._caller, 0, seed=self.seed)
         if not isinstance(self.effort, str) or self.effort not in EFFORTS:
             raise ValueError(f"auto: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}.")
-        return Row(STAGES, EFFORTS[self.effort], Judge.SELECTOR)
+        return Row(STAGES, EFFORTS[self.effort])
 
 
 def _by_units(free: Portfolio, constrained: Portfolio, suggested: Knowledge) -> Portfolio:
     """A portfolio without or with equations that units suggest, by the smallest BIC of each."""
-    chosen = [free.members[k] for k in free.preferred(free.log_weights(_selector()))[:REFITTED]]
+    chosen = [free.members[k] for k in free.preferred(free.log_weights)[:REFITTED]]
     structures = {member.structure for member in constrained.members}
     more = [
         item
@@ -574,13 +547,6 @@ def _by_units(free: Portfolio, constrained: Portfolio, suggested: Knowledge) -> 
     if not is_accepted(suggested, *scores):
         return replace(free, notes=free.notes | said)
     return replace(constrained, notes=constrained.notes | said, remarks=(suggestion_note(suggested),))
-
-
-def _reason(found: Portfolio, order: CanonicalOrder, number: int) -> list[str]:
-    """Why a member is the answer though another has a clearly smaller BIC, as a list of one; else empty."""
-    candidates = [m.candidate for m in found.members]
-    better = beaten(candidates, candidates[number]) if found.judge is Judge.SELECTOR else None
-    return [] if better is None else [preference_note(*better, order.coordinates)]
 
 
 def _proposals(
@@ -622,11 +588,6 @@ def _with_proposals(
 @cache
 def _operator() -> FIMODE:
     return FIMODE(refine=False)
-
-
-@cache
-def _selector() -> Selector:
-    return Selector.from_tensors(read_selector(shipped(SELECTOR_FILE)))
 
 
 def _without_traces(observations: Observations, member: FunctionCandidate) -> Candidate:
@@ -672,11 +633,3 @@ def _opinion(search: Search, sigma: Known | None) -> Opinion | None:
     states = slice(observations.dim)
     terms = distinguishable(Dictionary.polynomial(dim, model.degree), observations)
     return Opinion(solves[:, terms, states], spread[terms, states]).allowed(search.restriction)
-
-
-def _operators_choice(search: Search, opinion: Opinion) -> OperatorChoice | None:
-    """What `fim-ode` answers; None where it has too few samples for a search, or no selector."""
-    selector = _operator().operator.selector
-    if selector is None or search.observations.n < MIN_OBSERVATIONS:
-        return None
-    return OperatorChoice(Shortlist.searched(search, opinion, compare=False).preferred(selector), selector)

@@ -178,38 +178,6 @@ def fit_trajectory(
         return _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check)
 
 
-def expected_gains(information: np.ndarray, score: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """Fall of a fit's misfit that freeing each further parameter promises, to first order.
-
-    The gain of a parameter is its squared score over its information, both given the active parameters (the
-    score test of C. R. Rao, Proc. Camb. Phil. Soc. 44 (1948) 50).
-
-    Parameters
-    ----------
-    information, score : arrays (q, q), (q,)
-        From `path_response`, about the paths of the optimum in the active parameters.
-    active : bool array (q,)
-        Which ones were fitted.
-
-    Returns
-    -------
-    array (q,)
-        0 for the active parameters and for those that the data do not determine.
-    """
-    others = np.flatnonzero(~active)
-    known = information[np.ix_(active, active)]
-    crossed = information[np.ix_(active, others)]
-    size = np.diagonal(information)[others]
-    explained = np.linalg.lstsq(known, np.column_stack([crossed, score[active]]), rcond=1e-12)[0]
-    unexplained = size - np.sum(crossed * explained[:, :-1], axis=0)
-    rest = score[others] - crossed.T @ explained[:, -1]
-    gains = np.zeros(len(score))
-    gains[others] = np.where(
-        unexplained > 1e-9 * size, rest**2 / np.where(unexplained > 0, unexplained, 1.0), 0.0
-    )
-    return gains
-
-
 def parameter_roots(fit: TrajectoryFit, n: int) -> np.ndarray:
     """Root R of the covariance ``R^T R`` of fitted parameters by the linearised fit.
 

@@ -16,7 +16,6 @@ class Stage(Enum):
     SCREENING = "screened"
     PRUNING = "pruned"
     RESELECTION = "reselected"
-    GROWTH = "grown"
     FUNCTIONS = "functions"
     NEIGHBOURS = "neighbouring samples"
     IMPLICIT_REGRESSION = "implicit regression"

@@ -13,8 +13,6 @@ from fim_dynsys.regression.observed import STEP_LIMIT
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate, price_of_choice
 from fim_dynsys.search.exact.laws import Law
-from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
-from fim_dynsys.search.functions.combination import extended_score
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import explains
 from fim_dynsys.search.knowledge import Knowledge
@@ -27,13 +25,8 @@ from fim_dynsys.search.local import (
     trajectories_of,
     unseen_errors,
 )
-from fim_dynsys.search.opinion import Opinion
-from fim_dynsys.search.pool import including, shortlist
+from fim_dynsys.search.pool import shortlist
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.selector import Selector, unfitted_and_far_behind
-
-N_PORTFOLIO_FEATURES = N_FEATURES + N_START_FEATURES + 7 + 3
-"""Columns of `Portfolio.features`."""
 
 _MARGIN = 8.0
 """BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
@@ -49,22 +42,6 @@ _ESCAPE = 1e3  # in root mean squares of the data
 
 
 @dataclass(frozen=True)
-class OperatorChoice:
-    """What the operator's own search answers, and the selector by which it chose.
-
-    Attributes
-    ----------
-    answer : Candidate
-        Over the search's terms.
-    selector : Selector
-        Sees `features` and `start_features` of polynomials.
-    """
-
-    answer: Candidate
-    selector: Selector
-
-
-@dataclass(frozen=True)
 class Portfolio:
     """Candidates of one data set over dictionaries of their own, best BIC first.
 
@@ -72,8 +49,6 @@ class Portfolio:
     ----------
     search : Search
         Data and monomials, the opinion's terms.
-    opinion : Opinion or None
-        The operator's.
     members : list of FunctionCandidate
         What is chosen from.
     local : LocalFit or None
@@ -85,8 +60,6 @@ class Portfolio:
         What a report says of the search.
     remarks : tuple of str
         What a reader should know of it.
-    operator : OperatorChoice or None
-        What the operator's own search chooses, and by what.
     constraints : Knowledge or None
         What the search was given to satisfy.
     lacking : bool
@@ -94,13 +67,11 @@ class Portfolio:
     """
 
     search: Search
-    opinion: Opinion | None
     members: list[FunctionCandidate]
     local: LocalFit | None = None
     laws: list[Law] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-    operator: OperatorChoice | None = None
     constraints: Knowledge | None = None
     lacking: bool = False
 
@@ -108,17 +79,15 @@ class Portfolio:
     def of(
         cls,
         search: Search,
-        opinion: Opinion | None,
         polynomials: list[Candidate],
         grown: list[FunctionCandidate],
         notes: dict[str, str] | None = None,
-        operator: "OperatorChoice | None" = None,
     ) -> "Portfolio":
         """The shortlist of polynomial candidates, and the best few structures with functions.
 
         Parameters
         ----------
-        search, opinion
+        search : Search
             See `Portfolio`.
         polynomials : list of Candidate
             Over the search's terms, scored.
@@ -126,8 +95,6 @@ class Portfolio:
             Scored, best first.
         notes : dict, optional
             See `Portfolio`.
-        operator : OperatorChoice, optional
-            See `Portfolio`; its answer is always a member.
         """
         kept: list[FunctionCandidate] = []
         structures: dict[bytes, int] = {}
@@ -136,8 +103,6 @@ class Portfolio:
             if seen <= _PER_STRUCTURE and np.isfinite(item.score):
                 kept.append(item)
         listed = shortlist(polynomials)
-        if operator is not None:
-            listed = including(listed, operator.answer)
         members = [FunctionCandidate(c, search.dictionary) for c in listed]
         members = sorted(members + kept[:_WITH_FUNCTIONS], key=lambda m: m.score)
         observations = search.observations
@@ -145,13 +110,13 @@ class Portfolio:
         free = search.restriction is None and not observations.n_inputs
         unexplained = free and several and not any(explains(observations, m.candidate) for m in members)
         local = fit_local(observations) if unexplained else None
-        return cls(search, opinion, members, local, notes=notes or {}, operator=operator)
+        return cls(search, members, local, notes=notes or {})
 
     @classmethod
     def of_laws(cls, search: Search, laws: list[Law], notes: dict[str, str] | None = None) -> "Portfolio":
         """Laws of clean data alone, the preferred one first; with terms that hardly show, it at most."""
         kept = [law for law in laws if law.is_plain][:_LAWS] or laws[:1]
-        return cls(search, None, [law.item for law in kept], laws=kept, notes=notes or {})
+        return cls(search, [law.item for law in kept], laws=kept, notes=notes or {})
 
     @cached_property
     def _common(self) -> tuple[Dictionary, np.ndarray, list[np.ndarray]]:
@@ -172,82 +137,20 @@ class Portfolio:
             values[rows] = member.candidate.coefficients
         return out
 
-    def features(self) -> np.ndarray:
-        """What a selector sees of each member (C, `N_PORTFOLIO_FEATURES`)."""
-        candidates = [
-            replace(m.candidate, coefficients=c, restriction=None)
-            for m, c in zip(self.members, self.coefficients, strict=True)
-        ]
-        search = Search(self.search.observations, self.terms)
-        seen = features(search, candidates, self._opinion_on_terms())
-        starts = start_features(search, candidates)
-        return np.column_stack([seen, starts, self._functions(), self._of_operator()])
+    @property
+    def log_weights(self) -> np.ndarray:
+        """How much each member is preferred (C,): minus half the BIC, functions at the price of a margin.
 
-    def _of_operator(self) -> np.ndarray:
-        """Which is the operator's own answer, and how far behind the best polynomial its selector has each.
-
-        Columns (C, 3): whether it is the answer, whether the selector judges it, and its distance.
+        The extended BIC with inputs and where something is `lacking`; exact equations by their own criterion.
         """
-        values = np.zeros((len(self.members), 3))
-        terms = self.search.dictionary  # knowledge may give polynomials of others
-        places = [k for k, member in enumerate(self.members) if member.dictionary is terms]
-        if self.operator is None or not places:
-            return values
-        own = [self.members[k].candidate for k in places]
-        seen = [features(self.search, own, self.opinion), start_features(self.search, own)]
-        logits = self.operator.selector.logits(np.column_stack(seen))
-        values[places, 0] = [c is self.operator.answer for c in own]
-        values[places, 1] = 1.0
-        values[places, 2] = np.clip(logits - logits.max(), -_MOST, 0.0)
-        return values
-
-    def _opinion_on_terms(self) -> Opinion | None:
-        """The opinion with nothing said of terms beyond its own."""
-        if self.opinion is None:
-            return None
-        own = self._common[1]
-        shape = len(self.terms), self.search.observations.dim
-        solves, variance = np.zeros((len(self.opinion.solves), *shape)), np.ones(shape)
-        solves[:, own], variance[own] = self.opinion.solves, self.opinion.variance
-        return Opinion(solves, variance)
-
-    def _functions(self) -> np.ndarray:
-        """How each stands beside the others once functions have a price (C, 7)."""
         scores = np.array([m.score for m in self.members])
-        extended = np.array([extended_score(self.search.observations, m) for m in self.members])
-        count = np.array([m.n_functions for m in self.members])
-        polynomial = count == 0
-        best = scores[polynomial].min(initial=np.inf)
-        gain = scores[~polynomial].min(initial=np.inf) - best
-        with np.errstate(invalid="ignore"):
-            behind = np.arcsinh(scores - best), np.arcsinh(extended - extended.min())
-        values = np.column_stack(
-            [
-                ~polynomial,
-                count,
-                [m.candidate.inner for m in self.members],
-                *behind,
-                np.full(len(scores), np.arcsinh(gain)),
-                np.full(len(scores), (~polynomial).sum() / 10.0),
-            ]
-        )
-        return np.clip(np.nan_to_num(values, nan=0.0), -_MOST, _MOST)
-
-    def log_weights(self, selector: Selector | None) -> np.ndarray:
-        """How much each member is preferred (C,): a selector's logits.
-
-        Without a selector or an opinion, minus half the BIC, functions at the price of a margin, the extended
-        BIC with inputs and where something is `lacking`; laws by their own criterion.
-        """
         if self.laws:
-            return -0.5 * np.array([m.score for m in self.members])
-        if selector is not None and self.opinion is not None:
-            return selector.logits(self.features())
+            return -0.5 * scores
         margin = np.array([_MARGIN * (m.n_functions > 0) for m in self.members])
         if self.search.observations.n_inputs or self.lacking:
             terms = len(self.search.dictionary)
             margin = margin + np.array([price_of_choice(m.candidate, terms) for m in self.members])
-        return -0.5 * (np.array([m.score for m in self.members]) + margin)
+        return -0.5 * (scores + margin)
 
     @cached_property
     def stays(self) -> np.ndarray:
@@ -261,14 +164,11 @@ class Portfolio:
         return np.isfinite(paths).all(axis=(1, 2, 3))
 
     def preferred(self, log_weights: np.ndarray) -> np.ndarray:
-        """Numbers of the members (C,), best first; those that are `unfitted_and_far_behind` come last.
+        """Numbers of the members (C,), best first.
 
         Where none explains the samples, those that stay within bounds come first.
         """
         order = np.argsort(-log_weights, kind="stable")
-        order = order[
-            np.argsort(unfitted_and_far_behind([m.candidate for m in self.members])[order], kind="stable")
-        ]
         return order if self.local is None else order[np.argsort(~self.stays[order], kind="stable")]
 
     def prefers_local(self, number: int) -> bool:
@@ -301,7 +201,7 @@ class Portfolio:
             return Judge.EXACT
         if self.search.observations.n_inputs or self.lacking:
             return Judge.EXTENDED_BIC
-        return Judge.BIC if self.opinion is None else Judge.SELECTOR
+        return Judge.BIC
 
     def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.
@@ -361,9 +261,3 @@ def normalised(log_weights: np.ndarray) -> np.ndarray:
     """Weights (C,) that sum to 1."""
     weights = np.exp(log_weights - np.max(log_weights))
     return weights / weights.sum()
-
-
-def priced(seen: np.ndarray) -> np.ndarray:
-    """Minus half the BIC behind the best, functions at the price of the margin, from features (..., C, F)."""
-    behind, has_functions = np.expm1(seen[..., 0]), seen[..., N_FEATURES + N_START_FEATURES]
-    return -0.5 * (behind + _MARGIN * has_functions)

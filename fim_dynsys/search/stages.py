@@ -11,7 +11,6 @@ from fim_dynsys.search.comparison import compared
 from fim_dynsys.search.functions.combination import FULL, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.windowed import grow_over_windows
 from fim_dynsys.search.genetic.engine import GeneticEffort
-from fim_dynsys.search.growth import grow
 from fim_dynsys.search.opinion import fit_opinion, solves
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.pruning import improve
@@ -43,8 +42,6 @@ class Effort:
         Structures with functions that are tried on noise-free data; None to seek no exact equations.
     composed : bool
         Whether functions of reciprocals and squares are tried there where no others leave nothing.
-    own_search : bool
-        Whether the answer of the operator's own search is one of the candidates.
     genetic : GeneticEffort, optional
         Of genetic programming, which proposes right-hand sides besides; None for none.
     """
@@ -58,7 +55,6 @@ class Effort:
     functions_up_to: float = FUNCTIONS_UP_TO
     laws: int | None = 16
     composed: bool = True
-    own_search: bool = True
     genetic: GeneticEffort | None = None
 
 
@@ -129,13 +125,6 @@ def reselection(pool: Pool, effort: Effort, done: Callable[[], object] = _nothin
 def windows(pool: Pool, effort: Effort, done: Callable[[], object] = _nothing) -> Pool:
     """Structures fitted over windows where none follows the records, and compared over them."""
     return compared(replace(pool.adding(pool.besides), besides=[]), effort.windowed)
-
-
-def growth(pool: Pool, effort: Effort, done: Callable[[], object] = _nothing) -> Pool:
-    """Terms added to the best fit by what the residuals ask for."""
-    if pool.in_windows or not pool.fitted:
-        return pool
-    return pool.adding(grow(pool.search, pool.fitted[0]))
 
 
 def functions(pool: Pool, effort: Effort, done: Callable[[], object] = _nothing) -> Pool:

@@ -7,10 +7,10 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
-from fim_dynsys.fields.inference import Judge
 from fim_dynsys.models import auto
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.regression.observed import largest_degree
+from fim_dynsys.search.origins import Stage
 from fim_dynsys.testing import check_model
 
 
@@ -35,11 +35,12 @@ def fitted():
 def test_the_operator_is_asked_however_few_the_samples(n):
     """Half the samples that a regression on all its terms would need; below twelve it is not."""
     t, _, noisy = van_der_pol(n=n)
-    found = fim_dynsys.load("auto", effort="fast").portfolio(Trajectories.from_arrays(noisy, t))
-    assert found.operator is not None and found.judge is Judge.SELECTOR
-    assert any(member.candidate is found.operator.answer for member in found.members)
-    fewer = fim_dynsys.load("auto", effort="fast").portfolio(Trajectories.from_arrays(noisy[:11], t[:11]))
-    assert fewer.operator is None and fewer.judge is Judge.BIC
+    model = fim_dynsys.load("auto", effort="fast")
+    asked, not_asked = (
+        model.portfolio(Trajectories.from_arrays(noisy[:count], t[:count])) for count in (n, 11)
+    )
+    assert any(m.candidate.origin.source in (Stage.SOLVE, Stage.STRUCTURE) for m in asked.members)
+    assert not any(m.candidate.origin.source in (Stage.SOLVE, Stage.STRUCTURE) for m in not_asked.members)
 
 
 def test_equations_and_report(fitted):
@@ -51,7 +52,7 @@ def test_equations_and_report(fitted):
     assert {(names[k], i) for i, k in zip(*np.nonzero(found), strict=True)} == truth
     assert model.score(clean, t) > 0.99
     report = model.field_.fit_info.report
-    assert report["effort"] == "fast" and report["candidates"] > 5 and report["chosen by"] == "selector"
+    assert report["effort"] == "fast" and report["candidates"] > 5 and report["chosen by"] == "BIC"
     assert report["preferred"][0] == [report["chosen"], report["BIC"], report["weight"]]
 
 

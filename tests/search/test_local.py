@@ -46,7 +46,7 @@ def portfolio(context):
         Candidate(values, start, Origin(Stage.REGRESSION, name), "none", score, lost)
         for values, name, score in ((away, "away", 0.0), (rest, "rest", 10.0))
     ]
-    return Portfolio.of(search, None, candidates, [])
+    return Portfolio.of(search, candidates, [])
 
 
 def test_unseen_trajectories_are_predicted(portfolio):
@@ -71,7 +71,7 @@ def test_nothing_changes_where_a_candidate_explains_the_samples(portfolio):
         Candidate(m.candidate.coefficients, m.candidate.start, Origin(Stage.GIVEN), "", 0.0, noise)
         for m in portfolio.members
     ]
-    kept = Portfolio.of(portfolio.search, None, best, [])
+    kept = Portfolio.of(portfolio.search, best, [])
     assert kept.local is None
     assert kept.preferred(np.array([1.0, 0.0])).tolist() == [0, 1]
     assert not kept.prefers_local(0)
@@ -90,7 +90,7 @@ def linear(samples):
     start = np.full(shape, 1e-3)
     member = FunctionCandidate(Candidate(start, observations.start, "all terms", "none"), search.dictionary)
     fitted, _ = member.fitted(observations, observations.path)
-    return Portfolio(search, None, [fitted])
+    return Portfolio(search, [fitted])
 
 
 def test_members_are_fitted_anew_to_the_others():

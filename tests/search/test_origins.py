@@ -5,11 +5,11 @@ from fim_dynsys.search.origins import Origin, Stage, named
 
 def test_a_candidate_knows_the_stages_that_it_went_through():
     first = Origin(Stage.SOLVE, number=11)
-    last = first.then(Stage.PRUNING).then(Stage.GROWTH)
-    assert last.source is Stage.SOLVE and last.passed(Stage.GROWTH)
-    assert not first.passed(Stage.GROWTH)
+    last = first.then(Stage.PRUNING).then(Stage.RESELECTION)
+    assert last.source is Stage.SOLVE and last.passed(Stage.RESELECTION)
+    assert not first.passed(Stage.RESELECTION)
     assert first.text() == "operator, solve 11"
-    assert last.text() == "operator, solve 11, grown"
+    assert last.text() == "operator, solve 11, reselected"
 
 
 def test_pruning_and_a_repeated_stage_are_said_once():

@@ -7,8 +7,8 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
+from fim_dynsys.fields.inference import Judge
 from fim_dynsys.search.functions.fits import FunctionCandidate
-from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES, Portfolio
 
 
 def pendulum(x):
@@ -37,51 +37,18 @@ def test_members_of_both_kinds_over_common_terms(found):
         np.testing.assert_allclose(found.terms.evaluate(x) @ coefficients, own, rtol=1e-9, atol=1e-12)
 
 
-def test_features_are_finite_and_tell_functions(found):
-    seen = found.features()
-    assert seen.shape == (len(found.members), N_PORTFOLIO_FEATURES)
-    assert np.isfinite(seen).all() and np.abs(seen).max() <= 30.0
-    np.testing.assert_array_equal(seen[:, -10] > 0, [m.n_functions > 0 for m in found.members])
-
-
-def test_the_operators_answer_is_a_member_and_its_selector_is_heard(observed, found):
-    answer = fim_dynsys.load("fim-ode").infer(observed)
-    (own,) = np.flatnonzero(found.features()[:, -3])
-    assert found.members[own].candidate is found.operator.answer
-    x = np.random.default_rng(2).uniform(-1.0, 1.0, (6, 2))
-    field = found.members[own].field(found.search.observations, observed, {})
-    np.testing.assert_allclose(field(x), answer(x), rtol=1e-4, atol=1e-6)
-    judged, behind = found.features()[:, -2:].T
-    np.testing.assert_array_equal(judged > 0, [m.n_functions == 0 for m in found.members])
-    assert behind.max() == 0.0 > behind.min()
-    alone = replace(found, operator=None).features()
-    np.testing.assert_array_equal(alone[:, :-3], found.features()[:, :-3])
-    assert not alone[:, -3:].any()
-
-
-class Prefers:
-    """A selector that always prefers one member."""
-
-    def __init__(self, number):
-        self.number = number
-
-    def logits(self, values):
-        return np.where(np.arange(len(values)) == self.number, 50.0, 0.0)
-
-
-def test_weights_are_the_selectors_or_the_bics(found):
-    assert int(np.argmax(found.log_weights(Prefers(3)))) == 3
+def test_weights_are_of_the_bic_with_a_price_for_functions(found):
     scores = np.array([m.score for m in found.members])
     functions = np.array([m.n_functions > 0 for m in found.members])
-    np.testing.assert_allclose(found.log_weights(None), -0.5 * (scores + 8.0 * functions))
-    blind = Portfolio(found.search, None, found.members)
-    np.testing.assert_allclose(blind.log_weights(Prefers(3)), found.log_weights(None))
-    assert np.isfinite(blind.features()).all()
+    np.testing.assert_allclose(found.log_weights, -0.5 * (scores + 8.0 * functions))
+    assert found.judge is Judge.BIC
+    assert found.preferred(found.log_weights)[0] == np.argmax(found.log_weights)
 
 
 def test_draws_scatter_about_the_member_they_are_of(found):
-    best = int(np.argmax(found.log_weights(None)))
-    drawn = found.draws(Prefers(best).logits(found.members), 12, np.random.default_rng(0))
+    best = int(np.argmax(found.log_weights))
+    only = np.where(np.arange(len(found.members)) == best, 50.0, 0.0)
+    drawn = found.draws(only, 12, np.random.default_rng(0))
     assert len(drawn) == 12
     x = np.array([[1.0, 0.5], [-1.0, 0.2], [0.3, -0.8]])
     member = found.members[best]
@@ -93,7 +60,7 @@ def test_draws_scatter_about_the_member_they_are_of(found):
 
 
 def test_a_member_whose_fit_says_nothing_of_its_errors_stands_for_itself(found):
-    member = found.members[int(np.argmax(found.log_weights(None)))]
+    member = found.members[int(np.argmax(found.log_weights))]
     own = FunctionCandidate.of(member.candidate, member.dictionary, member.labelled)
     observations = found.search.observations
     fitted, fit = own.fitted(observations, observations.path, (1,))
@@ -111,10 +78,7 @@ def test_candidates_and_ensemble_of_the_model(observed, tmp_path):
     np.testing.assert_array_equal(fields[0](x), model.infer(observed)(x))
     weights = [f.fit_info.report["weight"] for f in fields]
     scores = [f.fit_info.report["BIC"] for f in fields]
-    first = next((k for k in range(1, len(weights)) if weights[k] > weights[k - 1]), len(weights))
-    founded, opinions = weights[:first], weights[first:]
-    assert founded == sorted(founded, reverse=True) and opinions == sorted(opinions, reverse=True)
-    assert all(score > min(scores) + 30.0 for score in scores[first:])  # no answers, whatever their weight
+    assert weights == sorted(weights, reverse=True) and scores[0] < min(scores) + 8.0
     assert sum(weights) == pytest.approx(1.0)
     before = dict(vars(model))
     model.infer(observed)

@@ -22,7 +22,7 @@ def search():
 
 def test_each_stage_keeps_what_was_met_and_only_adds(search):
     pool = Pool(search)
-    for stage in (*POLYNOMIALS, stages.growth):
+    for stage in POLYNOMIALS:
         after = stage(pool, EFFORT)
         kept = {c.coefficients.astype(np.float32).tobytes() for c in after.candidates}
         assert {c.coefficients.astype(np.float32).tobytes() for c in pool.candidates} <= kept
@@ -32,15 +32,15 @@ def test_each_stage_keeps_what_was_met_and_only_adds(search):
 
 
 def test_a_row_without_a_stage_makes_no_candidates_of_it(search):
-    row = Row((*POLYNOMIALS, stages.growth), EFFORT)
+    row = Row(POLYNOMIALS, EFFORT)
     calls = []
     whole = row.search(Pool(search), lambda: calls.append(1)).candidates
     assert len(calls) == len(row.stages)
-    assert any(c.origin.passed(Stage.GROWTH) for c in whole)
-    fewer = row.without(stages.growth)
-    assert fewer.stages == POLYNOMIALS
+    assert any(c.origin.passed(Stage.RESELECTION) for c in whole)
+    fewer = row.without(stages.reselection)
+    assert fewer.stages == tuple(s for s in POLYNOMIALS if s is not stages.reselection)
     without = fewer.search(Pool(search)).candidates
-    assert not any(c.origin.passed(Stage.GROWTH) for c in without)
+    assert not any(c.origin.passed(Stage.RESELECTION) for c in without)
     assert without[0].score >= whole[0].score
 
 

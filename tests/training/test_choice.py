@@ -12,11 +12,10 @@ from fim_dynsys.models.fim_ode.choice import N_CHOICE_FEATURES
 from fim_dynsys.models.fim_ode.own import DEFAULT_WEIGHTS
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, read_header, read_weights, shipped
 from fim_dynsys.regression.observed import observe
-from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES
 from fim_dynsys.search.selector import CLIP
 from training.choice import shards
 from training.choice.contexts import draw
-from training.choice.labels import N_LABELS, label, operator_candidates, portfolio_candidates
+from training.choice.labels import N_LABELS, label, operator_candidates
 from training.choice.ranker import Ranker, export, report, selector_tensors, train, utility
 from training.choice.shards import (
     SHARES,
@@ -108,16 +107,12 @@ def test_exported_networks_rank_as_in_training(tmp_path):
     assert fim_dynsys.load("fim-ode", weights=path).operator.calibration is None
 
 
-@pytest.mark.parametrize("name", ["fim-ode", "auto"])
-def test_shards_hold_what_inference_sees(name, tmp_path):
-    candidates = portfolio_candidates
-    if name == "fim-ode":
-        candidates = operator_candidates(fim_dynsys.load("fim-ode", refine=False))
+def test_shards_hold_what_inference_sees(tmp_path):
+    candidates = operator_candidates(fim_dynsys.load("fim-ode", refine=False))
     for number in range(2):
-        make_shard(tmp_path / f"shard-0000{number}.npz", [0, 0], SHARES[name], candidates, size=2)
+        make_shard(tmp_path / f"shard-0000{number}.npz", [0, 0], SHARES, candidates, size=2)
     data = read_shards([tmp_path])
-    width = N_CHOICE_FEATURES if name == "fim-ode" else N_PORTFOLIO_FEATURES
-    assert data.features.shape[0] == 4 and data.features.shape[2] == width
+    assert data.features.shape[0] == 4 and data.features.shape[2] == N_CHOICE_FEATURES
     assert torch.equal(data.features[:2], data.features[2:])  # the seed decides
     kept = data.labels[data.mask]
     assert ((kept[:, :2] >= 0) & (kept[:, :2] <= 1)).all() and (kept[:, 2:] >= 0).all()

@@ -1,23 +1,21 @@
-"""Train what chooses among candidate fields: python -m training.choice --run NAME [--model auto].
+"""Train what chooses among candidate fields: python -m training.choice --run NAME.
 
 Contexts of known systems are drawn, candidates made as at inference, and each labelled by what it does.
 Shards of 100 contexts are kept in runs/NAME, so an interrupted command goes on where it was; several may work
 at once on different --worker numbers. The result is runs/NAME/weights.safetensors, the operator and its
-selector, or with --model auto runs/NAME/auto-selector.safetensors, the selector of the portfolio.
+selector.
 """
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 import torch
 
 import fim_dynsys
-from fim_dynsys.models.auto import SELECTOR_FILE
 from fim_dynsys.models.fim_ode.own import DEFAULT_WEIGHTS
-from fim_dynsys.models.fim_ode.weights import SELECTOR, read_part, read_selector, save_selector, shipped
+from fim_dynsys.models.fim_ode.weights import SELECTOR, read_part, shipped
 from fim_dynsys.search.selector import CLIP, Selector
-from training.choice.labels import MakeCandidates, operator_candidates, portfolio_candidates
+from training.choice.labels import MakeCandidates, operator_candidates
 from training.choice.ranker import export, report, selector_tensors, train
 from training.choice.shards import (
     SHARD,
@@ -36,7 +34,6 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m training.choice", description=__doc__)
     parser.add_argument("--run", required=True, help="folder in runs/ for shards and weights")
-    parser.add_argument("--model", choices=sorted(SHARES), default="fim-ode", help="whose candidates")
     parser.add_argument("--contexts", type=int, default=10_000, help="contexts to have, of all workers")
     parser.add_argument(
         "--worker", type=int, nargs=2, default=(0, 1), metavar=("K", "OF"), help="share of shards"
@@ -53,17 +50,13 @@ def main() -> None:
     folder = Path("runs") / arguments.run
     folder.mkdir(parents=True, exist_ok=True)
     if arguments.only != "train":
-        candidates: MakeCandidates = portfolio_candidates
-        if arguments.model == "fim-ode":
-            options = {"weights": arguments.weights} if arguments.weights else {}
-            candidates = operator_candidates(fim_dynsys.load("fim-ode", **options))
+        options = {"weights": arguments.weights} if arguments.weights else {}
+        candidates = operator_candidates(fim_dynsys.load("fim-ode", **options))
         if arguments.only == "judge":
-            if arguments.model == "auto":
-                candidates = partial(portfolio_candidates, fast_share=0.0)
-            _judge(arguments, folder, candidates)
+            _judge(folder, candidates)
             return
         for number, path in _missing(arguments, folder):
-            make_shard(path, [arguments.seed, number], SHARES[arguments.model], candidates)
+            make_shard(path, [arguments.seed, number], SHARES, candidates)
     if arguments.only != "generate":
         _train_and_export(arguments, folder)
 
@@ -76,15 +69,12 @@ def _missing(arguments: argparse.Namespace, folder: Path) -> list[tuple[int, Pat
     return [(number, path) for number, path in pairs if not path.exists()]
 
 
-def _judge(arguments: argparse.Namespace, folder: Path, candidates: MakeCandidates) -> None:
+def _judge(folder: Path, candidates: MakeCandidates) -> None:
     """The trained choice beside BIC's and an oracle's on the development split, by setting."""
     path = folder / "development.npz"
     if not path.exists():
         make_development(path, candidates)
-    if arguments.model == "auto":
-        arrays = read_selector(folder / f"{SELECTOR_FILE}.safetensors")
-    else:
-        arrays = read_part(folder / "weights.safetensors", SELECTOR)
+    arrays = read_part(folder / "weights.safetensors", SELECTOR)
     selector = Selector.from_tensors(arrays)
     data = read_contexts([path])
     logits = torch.full(data.mask.shape, -torch.inf)
@@ -124,10 +114,6 @@ def _train_and_export(arguments: argparse.Namespace, folder: Path) -> None:
         print(_line(name, line))
     header = {"contexts": len(known.mask), "steps": arguments.steps, "held out": result}
     selector = selector_tensors(members, centre, spread)
-    if arguments.model == "auto":
-        arrays = {name: tensor.numpy() for name, tensor in selector.items()}
-        save_selector(folder / f"{SELECTOR_FILE}.safetensors", arrays, header)
-        return
     operator = Path(arguments.weights) if arguments.weights else shipped(DEFAULT_WEIGHTS)
     export(folder / "weights.safetensors", operator, selector, header)
 

@@ -12,7 +12,6 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.metrics import r2_score
-from fim_dynsys.models.auto import Auto
 from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.regression.observed import Observations
@@ -22,8 +21,6 @@ from training.choice.contexts import KnownContext
 from training.evaluate import THRESHOLD
 from training.systems.fields import MAX_DEGREE
 
-FAST_SHARE = 0.3
-"""Of the portfolio's contexts that are searched on its small budget."""
 WORST = 1e3
 """Relative error of a field, beyond which it makes no difference."""
 POINTS = 100
@@ -35,10 +32,7 @@ N_LABELS = 5
 """Columns of `label`."""
 
 # (context, what is observed of it, random numbers) to features (C, F) and labels (C, 5) of its candidates.
-# None where nothing learned chooses: laws are read off clean samples.
-MakeCandidates = Callable[
-    [KnownContext, Trajectories, np.random.Generator], tuple[np.ndarray, np.ndarray] | None
-]
+MakeCandidates = Callable[[KnownContext, Trajectories, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 
 
 def label(
@@ -104,14 +98,3 @@ def operator_candidates(model: FIMODE) -> MakeCandidates:
         return found.features(), label(context, found.search.observations, dictionary, coefficients)
 
     return candidates
-
-
-def portfolio_candidates(
-    context: KnownContext, observed: Trajectories, rng: np.random.Generator, fast_share: float = FAST_SHARE
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Features and labels of the portfolio's candidates for one context, on either budget."""
-    budget = "fast" if rng.random() < fast_share else "full"
-    found = Auto(budget, seed=int(rng.integers(2**31))).portfolio(observed)
-    if found.laws:
-        return None
-    return found.features(), label(context, found.search.observations, found.terms, found.coefficients)

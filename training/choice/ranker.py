@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, write_part
-from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES, priced
 from training.choice.shards import LabelledContexts
 
 EXACT = 0.25
@@ -103,14 +102,9 @@ def scores(data: LabelledContexts, choice: Tensor) -> dict[str, float]:
 
 
 def report(data: LabelledContexts, logits: Tensor) -> dict[str, dict[str, float]]:
-    """The choice beside that of BIC (the first candidate) and of an oracle of the same utility.
-
-    Of a portfolio, also beside that of BIC with a price on functions.
-    """
+    """The choice beside that of BIC (the first candidate) and of an oracle of the same utility."""
     effective_sample_size = utility(data.labels).masked_fill(~data.mask, -torch.inf)
     rules = {"BIC": scores(data, torch.zeros(len(effective_sample_size), dtype=torch.long))}
-    if data.features.shape[2] == N_PORTFOLIO_FEATURES:
-        rules["margin"] = scores(data, priced(data.features).masked_fill(~data.mask, -torch.inf).argmax(-1))
     return rules | {
         "selector": scores(data, logits.argmax(-1)),
         "oracle": scores(data, effective_sample_size.argmax(-1)),

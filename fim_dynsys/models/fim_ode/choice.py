@@ -117,7 +117,7 @@ class Shortlist:
             weights = -0.5 * np.array([c.score for c in self.candidates])
         else:
             weights = selector.logits(self.features()) / _TEMPERATURE
-        return Portfolio(self.search, self.opinion, members).draws(weights, n, rng)
+        return Portfolio(self.search, members).draws(weights, n, rng)
 
     def choose(self, selector: Selector | None) -> tuple[Candidate | FunctionCandidate, dict, Inference]:
         """The preferred candidate or exact model, a report on it, and the facts of the choice."""

@@ -234,29 +234,6 @@ def write_part(
     return _write(path, header, stored)
 
 
-def save_selector(path: str | os.PathLike, arrays: dict[str, np.ndarray], about: dict) -> Path:
-    """Write a `Selector` of its own, float16, with what JSON can say about it; replaced in one step.
-
-    Raises
-    ------
-    ValueError
-        For arrays that are not finite in float16.
-    """
-    stored = {name: _stored(name, values, np.float16) for name, values in arrays.items()}
-    return _write(path, {"format_version": FORMAT_VERSION, "selector": about}, stored)
-
-
-def read_selector(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """Arrays in float64 of a file written by `save_selector`.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As `read_safetensors`.
-    """
-    return {name: array.astype(float) for name, array in read_safetensors(path)[1].items()}
-
-
 def weights_version(path: str | os.PathLike) -> str:
     """First 8 hexadecimal digits of the file's sha256."""
     with _opened(path) as file:
