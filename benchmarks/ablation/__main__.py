@@ -69,6 +69,8 @@ def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
                 part = trials if kind == "all" else trials[trials["kind"] == kind]
                 index = ["kind", "name", "seed"]
                 own, whole = (part[part["model"] == each].set_index(index) for each in (name, model))
+                if own.empty:
+                    continue
                 whole = whole.loc[own.index]
                 gains = pd.DataFrame({"won": whole["won"] - own["won"], "miss": own["miss"] - whole["miss"]})
                 mean = gains.groupby(["kind", "name"]).mean()

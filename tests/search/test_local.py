@@ -116,7 +116,7 @@ def test_smoothing_is_refined(portfolio):
 
 
 def test_auto_returns_it(portfolio, context, monkeypatch, tmp_path):
-    monkeypatch.setattr(Auto, "portfolio", lambda self, *_: portfolio)
+    monkeypatch.setattr(Auto, "_searched", lambda self, question: portfolio)
     model = fim_dynsys.load("auto").fit(context)
     assert isinstance(model.field_, LocalField)
     assert model.field_.fit_info.report["chosen by"] == "held-out trajectories"
