@@ -66,7 +66,7 @@ FORECAST_LEVELS: Mapping[str, Mapping[Judge, Levels]] = {
             (0.04, 0.11, 0.19, 0.35, 0.54, 0.77, 0.9, 1.368, 5.545, 13.085, 47.33),
             (0.08, 0.21, 0.4, 0.64, 0.87, 0.91, 1.075, 1.807, 3.858, 10.582, 152.855),
         ),
-        Judge.BIC: _learned(  # of fields that a selector chose, until version 20; checked for those of the BIC
+        Judge.BIC: _learned(  # of fields that a selector chose, until version 20
             (0.1, 0.21, 0.31, 0.41, 0.54, 0.63, 0.75, 0.81, 0.9, 0.98, 1.958),
             (0.11, 0.22, 0.34, 0.47, 0.56, 0.67, 0.78, 0.87, 0.98, 1.275, 2.858),
             (0.1, 0.21, 0.33, 0.46, 0.58, 0.7, 0.8, 0.9, 1.035, 1.368, 3.918),
