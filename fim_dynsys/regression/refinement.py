@@ -13,7 +13,6 @@ from fim_dynsys.regression.shooting import DAMPING, PACE_LIMIT, Data, Linearisat
 from fim_dynsys.trajectories.container import Trajectories
 
 _EVERY, _LONG = 1_000_000, 25  # free starts, as many as there may be, and iterations where steps are refined
-_FINER = 2.0  # times the steps: where most intervals are as they were, the stages are too
 _AGAIN = 2  # times that a stage which has converged goes on in shorter steps
 _DECREASE = 1e-5  # relative decrease of the merit below which a stage has converged
 
@@ -277,7 +276,7 @@ def _staged(
         paths = first if data.stays_near(first) else data.filled()
     nodes = np.array(paths if isinstance(paths, np.ndarray) else np.concatenate(paths), dtype=np.float64)
     p, status, iterations, information, merit = p0, FitStatus.STALLED, 0, problem.prior, np.inf
-    if problem.adapt(p0, nodes) and problem.counts.sum() > _FINER * problem.least.sum():
+    if problem.adapt(p0, nodes):
         segments, max_iterations = (_EVERY, *segments), max(max_iterations, _LONG)
     for count in segments:
         p, nodes, linear, status, used = _stage(problem, p, nodes, count, max_iterations, deadline)
