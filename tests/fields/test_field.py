@@ -107,7 +107,7 @@ def test_scipy_signature_in_both_orientations(points):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda f: f(np.zeros((4, 3))), ["R^2", "(..., 2)", "(4, 3)"]),
+        (lambda f: f(np.zeros((4, 3))), ["states x0, x1", "(..., 2)", "(4, 3)"]),
         (lambda f: f(1.0), ["(..., 2)", "()"]),
         (lambda f: f(np.zeros((4, 2), dtype=complex)), ["real numbers", "complex128"]),
         (lambda f: f(np.array(["a", "b"])), ["real numbers", "<U1"]),
@@ -120,7 +120,7 @@ def test_scipy_signature_in_both_orientations(points):
 def test_bad_points_are_named(call, words):
     with pytest.raises(ValueError) as error:
         call(CallableField(oscillator, 2))
-    assert all(word in str(error.value) for word in ["CallableField", *words]), str(error.value)
+    assert all(word in str(error.value) for word in words), str(error.value)
 
 
 def test_bad_parts_are_named(circle):
@@ -172,7 +172,7 @@ def test_a_region_of_other_states_is_refused():
         lambda region: distill(field, region),
         lambda region: fixed_points(field, region),
     ):
-        with pytest.raises(ValueError, match=r"region of the states .*'predator'\], got one of \['wolf'\]"):
+        with pytest.raises(ValueError, match="region of the states prey, predator, got one of wolf"):
             make(Region({"prey": (0, 1), "wolf": (0, 1)}))
 
 

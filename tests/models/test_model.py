@@ -809,7 +809,7 @@ def test_warnings_name_the_line_of_the_user(damped, tmp_path, monkeypatch):
     calls = {
         DataWarning: [lambda: LeastSquares().fit(gaps, t[0]), lambda: LeastSquares().fit(still, t[0])],
         FitWarning: [lambda: LeastSquares(ridge=1e6).fit(x[0], t[0])],
-        IgnoredInputWarning: [lambda: LeastSquares().fit(x[0], t[0], x_dot=x[0])],
+        IgnoredInputWarning: [lambda: Kernel(width=0.3).fit(x[0], t[0], x_dot=x[0])],
         SimulationWarning: [
             lambda: grows.simulate([1.0], np.linspace(0, 900.0, 5)),
             lambda: grows.forecast([1.0], np.linspace(0, 900.0, 5)),
