@@ -195,10 +195,8 @@ def test_table_prints_and_escapes(site):
 
 
 def test_a_parameter_that_the_model_has_not_is_named():
-    with pytest.raises(
-        TypeError, match=r"parameters of 'auto' among budget, seed, progress, knowledge, got bugdet"
-    ):
-        fim_dynsys.load("auto", bugdet="fast")
+    with pytest.raises(TypeError, match="'auto' among effort, seed, progress, knowledge, got efort"):
+        fim_dynsys.load("auto", efort="fast")
 
 
 def test_the_folder_of_a_fitted_model_leads_to_load_fitted(tmp_path):
