@@ -250,7 +250,10 @@ def test_names_that_are_no_mathematics(tmp_path):
         (["fit", "{0}/data.csv", "--model", "sindy", "--out", "{0}/o", "--time", "z"], "'z'"),
         (["analyze", "{0}/nowhere", "--report", "{0}/r.html"], "nowhere"),
         (["analyze", "{0}/fitted", "--report", "{0}/none/r.html"], "none"),
-        (["analyze", "{0}/fitted", "--report", "{0}/r.html", "--region", "y=0:1"], "dimension 2, got 1"),
+        (
+            ["analyze", "{0}/fitted", "--report", "{0}/r.html", "--region", "y=0:1"],
+            "for each of the states a<b, y, got y",
+        ),
     ],
 )
 def test_errors_name_what_to_mend(page, arguments, message, capsys):

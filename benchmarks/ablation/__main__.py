@@ -9,6 +9,7 @@ the seeds of one system counted as one.
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -150,5 +151,7 @@ STUDY = study.Study(
     options=_options,
 )
 
+main = partial(study.main, STUDY)
+
 if __name__ == "__main__":
-    sys.exit(study.main(STUDY))
+    sys.exit(main())
