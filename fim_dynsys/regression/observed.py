@@ -459,16 +459,19 @@ def transient_limits(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> np.ndar
     return np.where(fast, np.minimum(gaps / counts, STEP_LIMIT), STEP_LIMIT)
 
 
-def _missed(states: np.ndarray, z: np.ndarray, law: NoiseLaw, spread: np.ndarray) -> np.ndarray:
-    """Which samples (n, d) are missed by far more than their noise, which may grow with the state."""
+def _missed(
+    states: np.ndarray, t: np.ndarray, z: np.ndarray, law: NoiseLaw, spread: np.ndarray
+) -> np.ndarray:
+    """Which samples (n, d) smoothed states miss by far more than their noise, which may grow with the state.
+
+    Where samples of little noise bound a fast transient, which smoothing draws out, those missed by more than
+    the noise.
+    """
+    missed = np.abs(states - z)
     noise = law.level * np.sqrt(np.maximum(law.relative_variance(states), 1.0))
-    return np.abs(states - z) > np.maximum(_MISSED * noise, _LEAST_MISSED * spread)
-
-
-def _jumps(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> np.ndarray:
-    """Samples (n, d) of little noise that bound a fast transient, which smoothing draws out."""
-    fast = transient_limits(t, z, level) < STEP_LIMIT
-    return (np.append(fast, False) | np.append(False, fast))[:, None] & (level < _LEAST_MISSED)
+    fast = transient_limits(t, z / spread, law.level / spread) < STEP_LIMIT
+    bounds = (np.append(fast, False) | np.append(False, fast))[:, None] & (law.level < _LEAST_MISSED * spread)
+    return (missed > np.maximum(_MISSED * noise, _LEAST_MISSED * spread)) | (bounds & (missed > noise))
 
 
 def _counts(weights: np.ndarray, n: int) -> np.ndarray:
@@ -624,12 +627,7 @@ def _pieces(
             spread = np.std(np.concatenate([z for _, z in samples]), axis=0)
             spread = np.where(spread > 0, spread, 1.0)
             smooth = [
-                (
-                    np.where(
-                        _missed(states, z, law, spread) | _jumps(t, z / spread, law.level / spread), z, states
-                    ),
-                    time_unit * v,
-                )
+                (np.where(_missed(states, t, z, law, spread), z, states), time_unit * v)
                 for (states, v), (t, z) in zip(smooth, scaled, strict=True)
             ]
             return scaled, smooth, origin, time_unit
