@@ -134,9 +134,9 @@ class NPODE(VectorFieldModel):
 
     def _candidates(self, dim: int) -> tuple[tuple[float, ...], tuple[int, ...]]:
         if self.length_scale is not None and not self.length_scale > 0:
-            raise ValueError(f"NPODE: expected a positive length_scale, got {self.length_scale!r}.")
+            raise ValueError(f"{self._caller}: expected a positive length_scale, got {self.length_scale!r}.")
         if self.n_inducing is not None and self.n_inducing < 2:
-            raise ValueError(f"NPODE: expected n_inducing of 2 or more, got {self.n_inducing!r}.")
+            raise ValueError(f"{self._caller}: expected n_inducing of 2 or more, got {self.n_inducing!r}.")
         lengths = _LENGTH_SCALES if self.length_scale is None else (float(self.length_scale),)
         sizes = _GRIDS.get(dim, _CLUSTERS) if self.n_inducing is None else (int(self.n_inducing),)
         return lengths, sizes
