@@ -88,7 +88,7 @@ def test_clean_data_and_several_trajectories_honour_what_is_known():
 
 
 def test_what_a_model_cannot_honour_is_an_error(data):
-    with pytest.raises(ValueError, match="expected knowledge of states .* beside expressions, got known"):
+    with pytest.raises(ValueError, match=r"expected knowledge of states .* beside expressions, got known"):
         fim_dynsys.load("symbolic", expressions=["x1", "-a*x0"], knowledge=Knowledge(known={"x": "v"})).fit(
             data
         )
