@@ -60,5 +60,5 @@ def test_errors_name_what_was_typed(walker, call, words):
 
 
 def test_a_path_in_place_of_observations_is_refused_with_the_way_to_read_it():
-    with pytest.raises(TypeError, match=r"got the text 'a\.csv'; a file is read by Trajectories\.from_file"):
+    with pytest.raises(ValueError, match=r"got the text 'a\.csv'; a file is read by Trajectories\.from_file"):
         model().fit("a.csv")

@@ -54,6 +54,8 @@ class VectorField(abc.ABC):
         If a given part has another dimension than ``dim``, or a frame comes with other parts.
     """
 
+    _accuracy = 0.0  # relative: what paths by which a fit is judged need not be more exact than
+
     def __init__(
         self,
         dim: int,

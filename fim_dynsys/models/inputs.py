@@ -110,7 +110,7 @@ def as_trajectories(
             )
         return renamed(data, feature_names)
     if isinstance(x, str | Path):
-        raise TypeError(
+        raise ValueError(
             f"fit: expected observations x, got the text {str(x)!r}; a file is read by "
             "Trajectories.from_file(path)."
         )

@@ -145,7 +145,7 @@ def judged(
             [field],
             first,
             grid,
-            rtol=RTOL,
+            rtol=max(RTOL, field._accuracy),
             method=AUTO,
             max_steps=steps,
             escape=_ESCAPE,
