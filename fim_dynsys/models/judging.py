@@ -114,11 +114,7 @@ def judged(
         hold = Hold.AUTO if field.context is None else field.context.hold
         cubics = [curves(t, u, hold).cubics for t, u in zip(times, inputs, strict=True)]
     terms = field.extended if isinstance(field, DrivenField) else field
-    largest = np.abs(first).max(axis=0)
-    length = (
-        field.length_scale if field.length_scale is not None else np.full(field.dim, largest.max() or 1.0)
-    )
-    bound = _ESCAPE * np.maximum(length, largest)
+    length, bound = _sizes(field, first)
     if isinstance(terms, DictionaryField):
         kept = kept_signs([terms])[0, : field.dim]
         found = followed(

@@ -178,17 +178,10 @@ class FunctionCandidate:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The `interval_maps` of `fit_trajectory`, compiled; ``inputs`` as in `compiled_maps`."""
         packed = self.packed(parameters)
-        restriction, coefficients = self.candidate.restriction, self.candidate.coefficients
-        if restriction is None:
-            row, column = map(np.ascontiguousarray, np.nonzero(self.candidate.support))
-            return interval_maps(
-                packed, row, column, parameters[: len(row)], self.free, nodes, steps, counts, inputs
-            )
-        support, own, derivative = affine(restriction, coefficients, restriction.active(coefficients))
+        support, values, derivative = self._outer(parameters)
         row, column = map(np.ascontiguousarray, np.nonzero(support))
-        values = own + derivative @ parameters[: derivative.shape[1]]
         ends, slopes = interval_maps(packed, row, column, values, self.free, nodes, steps, counts, inputs)
-        return ends, combined(slopes, nodes.shape[1], derivative)
+        return ends, slopes if derivative is None else combined(slopes, nodes.shape[1], derivative)
 
     def finer(
         self,
@@ -199,15 +192,17 @@ class FunctionCandidate:
         observations: Observations,
     ) -> np.ndarray:
         """The ``finer`` of `fit_trajectory`."""
-        packed = self.packed(parameters)
+        support, values, _ = self._outer(parameters)
+        return compiled_counts(self.packed(parameters), support, observations)(values, nodes, lengths, counts)
+
+    def _outer(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Support, its coefficients row by row, and their derivative by the free numbers of a restriction."""
         restriction, coefficients = self.candidate.restriction, self.candidate.coefficients
         if restriction is None:
             support = self.candidate.support
-            values = parameters[: int(support.sum())]
-        else:
-            support, own, derivative = affine(restriction, coefficients, restriction.active(coefficients))
-            values = own + derivative @ parameters[: derivative.shape[1]]
-        return compiled_counts(packed, support, observations)(values, nodes, lengths, counts)
+            return support, parameters[: int(support.sum())], None
+        support, own, derivative = affine(restriction, coefficients, restriction.active(coefficients))
+        return support, own + derivative @ parameters[: derivative.shape[1]], derivative
 
     def fitted(
         self, observations: Observations, paths: Sequence[np.ndarray], segments: Sequence[int] = (5, 1)
