@@ -151,6 +151,14 @@ def shares(values: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
     return largest / np.maximum(np.abs(values @ coefficients).max(axis=0), 1e-300)
 
 
+def no_motion(search: Search) -> Candidate:
+    """States that stay at their means, as far as what is known allows."""
+    seen, known = search.observations, search.restriction
+    at_rest = np.stack([z.mean(axis=0) for _, z in seen.samples])
+    still = np.zeros((len(search.dictionary), seen.dim)) if known is None else known.still
+    return Candidate(still, at_rest, Origin(Stage.NO_MOTION), SPLINE.name, restriction=known)
+
+
 def propose(
     search: Search, degrees: Sequence[int] = (1, 2, 3), smoothers: Sequence[Smoother] = TIME_AWARE
 ) -> list[Candidate]:
@@ -170,11 +178,8 @@ def propose(
     list of Candidate
         Without scores and without duplicates.
     """
-    observations = search.observations
-    at_rest = np.stack([z.mean(axis=0) for _, z in observations.samples])
-    known = search.restriction
-    still = np.zeros((len(search.dictionary), observations.dim)) if known is None else known.still
-    candidates = [Candidate(still, at_rest, Origin(Stage.NO_MOTION), SPLINE.name, restriction=known)]
+    observations, known = search.observations, search.restriction
+    candidates = [no_motion(search)]
     smoothed = [observations.smoothed(smoother) for smoother in smoothers]
     problems = [
         _weighted_equations(search, smoother, *_stacked(fits))

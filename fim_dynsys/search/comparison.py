@@ -12,9 +12,8 @@ import numpy as np
 
 from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.regression.windows import in_windows, split_at
-from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.candidates import Candidate, judge, no_motion
 from fim_dynsys.search.horizon import explains, fit_in_windows, follows, merged
-from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.pool import Pool, distinct
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import pruned, refine
@@ -72,11 +71,7 @@ def compared(pool: Pool, structures: int) -> Pool:
     if follows(search.observations, best) and (lacking or level.length < _PREDICTED):
         return pool
     seen = level.search
-    still = replace(
-        next(c for c in found if c.origin.stage is Stage.NO_MOTION),
-        start=np.stack([z.mean(axis=0) for _, z in seen.observations.samples]),
-    )
-    candidates = distinct(_staying(search, judge(seen, [still, *level.candidates])))
+    candidates = distinct(_staying(search, judge(seen, [no_motion(seen), *level.candidates])))
     return replace(pool, search=seen, candidates=candidates, length=level.length, lacking=lacking)
 
 

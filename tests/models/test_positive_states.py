@@ -16,14 +16,23 @@ def prey_and_hunter(_, y):
     return [y[0] * (1.0 - y[0] / 12.0) - 1.2 * y[1] * eaten, y[1] * (0.55 * eaten - 0.28)]
 
 
-@pytest.fixture(scope="module")
-def model():
-    rng = np.random.default_rng(1)
+def fitted(seed):
+    rng = np.random.default_rng(seed)
     t = np.r_[0.0, np.sort(rng.uniform(0.0, 60.0, 64))]
     x = solve_ivp(prey_and_hunter, (0, 60), [4.0, 1.0], t_eval=t, rtol=1e-9, atol=1e-11).y.T
     x = np.abs(x * (1.0 + 0.06 * rng.standard_normal(x.shape)))
     told = Knowledge(nonnegative=["A", "R"])
     return fim_dynsys.load("auto", knowledge=told).fit(x, t, feature_names=["A", "R"])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted(1)
+
+
+def test_members_that_leave_are_counted():
+    ensemble = fitted(3).ensemble(20)
+    assert len(ensemble) == 20 and ensemble.left_out > 0
 
 
 def test_members_neither_cross_zero_nor_leave_the_data(model):

@@ -10,7 +10,9 @@ from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.windows import LEAST, in_windows, split_at
 from fim_dynsys.search.candidates import judge, propose
+from fim_dynsys.search.comparison import compared
 from fim_dynsys.search.origins import Stage
+from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
 
 TERMS = Dictionary.polynomial(3, 2)
@@ -89,6 +91,16 @@ def test_no_motion_has_a_constant_of_its_own_in_every_window(observations):
     within = [(weights * (z - z.mean(axis=0)) ** 2).sum(axis=0) for weights, (_, z) in pairs]
     np.testing.assert_allclose(judged.variance, np.sum(within, axis=0) / observations.n)
     assert (judged.variance < 0.9 * observations.signal_variance).all()
+
+
+def test_no_motion_is_compared_where_a_better_start_had_taken_its_place():
+    """Of equal coefficients only the better candidate stays, which need not be the one without motion."""
+    t, x, _ = lorenz(1000, 0.1)
+    search = Search.polynomial([(t, x)], 2)
+    moving = [c for c in judge(search, propose(search)) if c.origin.stage is not Stage.NO_MOTION]
+    pool = compared(Pool(search, moving), 4)
+    assert pool.in_windows
+    assert any(c.origin.stage is Stage.NO_MOTION for c in pool.candidates)
 
 
 @pytest.mark.parametrize("noise", [0.1, pytest.param(0.2, marks=pytest.mark.slow)])
