@@ -104,17 +104,20 @@ def test_scipy_signature_in_both_orientations(points):
     assert solution.y[:, -1] == pytest.approx([np.cos(1), np.sin(1)], abs=1e-8)
 
 
+NAMED = "field of the states x0, x1: expected points"
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda f: f(np.zeros((4, 3))), ["states x0, x1", "(..., 2)", "(4, 3)"]),
-        (lambda f: f(1.0), ["(..., 2)", "()"]),
-        (lambda f: f(np.zeros((4, 2), dtype=complex)), ["real numbers", "complex128"]),
-        (lambda f: f(np.array(["a", "b"])), ["real numbers", "<U1"]),
-        (lambda f: f.jacobian(np.zeros(3)), ["(..., 2)", "(3,)"]),
-        (lambda f: f.support(np.zeros(3)), ["(..., 2)", "(3,)"]),
-        (lambda f: f.directional(np.zeros(2)), ["at least one direction"]),
-        (lambda f: f.directional(np.zeros(2), np.zeros(3)), ["broadcast to (2,)", "(3,)"]),
+        (lambda f: f(np.zeros((4, 3))), [NAMED, "(..., 2)", "(4, 3)"]),
+        (lambda f: f(1.0), [NAMED, "(..., 2)", "()"]),
+        (lambda f: f(np.zeros((4, 2), dtype=complex)), [NAMED, "real numbers", "complex128"]),
+        (lambda f: f(np.array(["a", "b"])), [NAMED, "real numbers", "<U1"]),
+        (lambda f: f.jacobian(np.zeros(3)), [NAMED, "(..., 2)", "(3,)"]),
+        (lambda f: f.support(np.zeros(3)), [NAMED, "(..., 2)", "(3,)"]),
+        (lambda f: f.directional(np.zeros(2)), ["CallableField", "at least one direction"]),
+        (lambda f: f.directional(np.zeros(2), np.zeros(3)), ["CallableField", "broadcast to (2,)", "(3,)"]),
     ],
 )
 def test_bad_points_are_named(call, words):
