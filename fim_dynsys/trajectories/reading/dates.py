@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 
+from fim_dynsys.trajectories.reading.columns import is_numeric
 from fim_dynsys.trajectories.reading.numbers import is_date
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 
@@ -30,7 +31,7 @@ def looks_dated(column: pd.Series) -> bool:
     """Whether a column holds dates, times of day or durations."""
     if column.dtype.kind in "mM" or isinstance(column.dtype, pd.DatetimeTZDtype):
         return True
-    if pd.api.types.is_numeric_dtype(column.dtype):
+    if is_numeric(column):
         return False
     filled = column.dropna().astype(str).str.strip()
     return bool(len(filled)) and bool(filled.head(50).map(is_date).mean() > 0.9)
@@ -38,7 +39,7 @@ def looks_dated(column: pd.Series) -> bool:
 
 def is_time_of_day(column: pd.Series) -> bool:
     """Whether a column of text holds times without dates."""
-    if pd.api.types.is_numeric_dtype(column.dtype) or column.dtype.kind in "mM":
+    if is_numeric(column) or column.dtype.kind in "mM":
         return False
     filled = column.dropna().astype(str).str.strip().head(50)
     patterns = (_CLOCK, _HALF_DAYS, _HOURS_MINUTES)

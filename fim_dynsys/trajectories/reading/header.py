@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from fim_dynsys.trajectories.reading.clocks import is_time_name, is_unit_name, step_of_name
+from fim_dynsys.trajectories.reading.clocks import step_of_name
 from fim_dynsys.trajectories.reading.contents import looks_like
 from fim_dynsys.trajectories.reading.lines import (
     BLANKS,
@@ -13,20 +13,13 @@ from fim_dynsys.trajectories.reading.lines import (
     content_lines,
     find_separator,
     splitter,
-    without_tail,
 )
+from fim_dynsys.trajectories.reading.names import find_names
 from fim_dynsys.trajectories.reading.numbers import bare_number, is_date, is_missing, is_number, marks
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
-from fim_dynsys.trajectories.reading.units import is_unit, split_name
 
 _LINES = 400  # of the head that are looked at
-_NAME = re.compile(r"[^\W\d_]|[(\[#°$]|$")  # how a name begins
 _ROWS_AHEAD = 5  # rows that have to follow the first one of the table
-_TYPES = re.compile(
-    r"(float|int|uint)(8|16|32|64)?|double|integer|string|str|numeric|number|real|bool(ean)?|date(time)?|"
-    r"single|text|char",
-    re.IGNORECASE,
-)
 _STATED = re.compile(  # a name and a number behind it, as `tInc = 0.1` or `Delta_X 0.1`
     r"([^\W\d][\w ]*?)\s*[:=,;\s]\s*([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?)"
     r"\s*([A-Za-zµ]*)(?![\w.]|\s*/)"
@@ -37,7 +30,6 @@ _SCALES = {  # of seconds and hertz; a step of any other unit is not read
 }
 _PAIR = re.compile(r"([+-]?\d+),(\d+)")
 _THOUSAND = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
-NUMBERED = ""  # name of a column of row numbers, which R writes without one
 
 
 @dataclass(frozen=True)
@@ -121,7 +113,9 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
     elif decimal == "." and thousands is None:
         _check_thousands(name, rows[first:], width)
     thousands = options.thousands or thousands
-    names, units, clock = _names(name, lines, comments, first, separator, width, rows, kinds, options, notes)
+    names, units, clock = find_names(
+        name, lines, comments, first, separator, width, rows, kinds, options, notes
+    )
     if decimal != "." or thousands:
         notes.say(
             f"decimal {'comma' if decimal == ',' else 'point'}"
@@ -216,86 +210,6 @@ def _first_row(rows: Sequence[list[str]], width: int, kinds: Sequence[str]) -> i
     return None
 
 
-# ---------------------------------------------------------------------- names
-
-
-def _names(
-    name: str,
-    lines: Sequence[Line],
-    comments: Sequence[Line],
-    first: int,
-    separator: str,
-    width: int,
-    rows: Sequence[list[str]],
-    kinds: Sequence[str],
-    options: Options,
-    notes: Notes,
-) -> tuple[list[str] | None, list[str], tuple[float, float] | None]:
-    """Names of the columns, their units and an oscilloscope's clock."""
-    above = [
-        (line, _fitted(line.text, row, separator, width, kinds))
-        for line, row in zip(lines, rows[:first], strict=False)
-    ]
-    if above:
-        _check_no_row(name, *above[-1], kinds, rows[first])
-    fitting = _last_run(above)
-    skipped = first - len(fitting)
-    if not fitting:
-        _check_width(name, above, separator, width)
-        from_comment = _commented(comments, lines[first].number, separator, width, kinds)
-        if from_comment:
-            notes.say("names from a comment line")
-            fitting = from_comment
-    if skipped > 0:
-        notes.say(f"skipped {skipped} line{'s' * (skipped > 1)} before the table")
-    if options.names is not None:
-        given = options.columns("names")
-        if len(given) != width:
-            raise refusal(f"names= of {width} columns", f"{len(given)} for {name!r}")
-        return given, [], None
-    if not fitting:
-        return None, [], None
-    if len(fitting) > 1 and fitting[-1][0] and not any(fitting[-1][1:]):
-        # What pandas writes for columns of two levels: the last line names the index alone.
-        index = fitting.pop()[0]
-        fitting[-1] = [index, *fitting[-1][1:]]
-    if len(fitting) > 1 and all(_TYPES.fullmatch(cell) for cell in fitting[-1] if cell):
-        notes.say("skipped a line of types below the names")
-        fitting.pop()
-    last = fitting[-1]
-    if last[0] == NUMBERED and above and len(rows[first - 1]) == width - 1:
-        _check_row_numbers(name, rows[first:], last)
-    if len(fitting) > 1:
-        clock = _oscilloscope(fitting[-2], last)
-        if clock:
-            return fitting[-2], [cell if is_unit(cell) else "" for cell in last], clock
-        filled = [cell for cell in last if cell]
-        if filled and all(is_unit(cell) or is_missing(cell) for cell in filled) and _are_names(fitting[-2]):
-            notes.say("units from the line below the names")
-            return fitting[-2], last, None
-        above_last = [cell for cell in fitting[-2] if cell]
-        if above_last and all(is_unit(cell) for cell in above_last) and not any(map(is_unit, filled[1:])):
-            notes.say("units from the line above the names")
-            return last, fitting[-2], None
-        if len(set(filled)) < len(filled) and sum(map(bool, fitting[-2])) > 1:
-            joined = [
-                "_".join(dict.fromkeys(part for part in parts if part))
-                for parts in zip(_spread(fitting[-2], last), last, strict=True)
-            ]
-            notes.decide("names joined from two lines (names=)")
-            return joined, [], None
-    return last, [], None
-
-
-def _spread(cells: Sequence[str], below: Sequence[str]) -> list[str]:
-    """A line of names of groups, each over all the columns of its group, as merged cells leave them."""
-    spread, current = [], ""
-    for cell, lower in zip(cells, below, strict=True):
-        current = cell or (current if lower else "")
-        spread.append(current)
-    return spread
-
-
 def _stated_step(lines: Sequence[str]) -> float | None:
     """The time between rows that lines above a table state, as ``Sample Interval,0.1``, if they agree."""
     found = set()
@@ -324,165 +238,3 @@ def _check_thousands(name: str, rows: Sequence[list[str]], width: int) -> None:
                 f"cells like {marked[0]!r} among {whole[0]!r} in column {place + 1} of {name!r}",
                 'give decimal="," thousands="." if the points mark thousands, decimal="." if not',
             )
-
-
-def _are_names(cells: Sequence[str]) -> bool:
-    return not all(map(is_number, filter(None, cells)))
-
-
-def _last_run(above: Sequence[tuple[Line, list[str] | None]]) -> list[list[str]]:
-    """Lines just above the rows that have a cell for each column."""
-    found: list[list[str]] = []
-    for _, cells in reversed(above):
-        if cells is None:
-            break
-        found.insert(0, cells)
-    return found
-
-
-def _fitted(text: str, row: list[str], separator: str, width: int, kinds: Sequence[str]) -> list[str] | None:
-    """A line above the rows as one cell for each column, or None where it cannot be that."""
-    if len(row) == width:
-        return row
-    bare = without_tail(row)
-    if len(bare) == width:
-        return bare
-    if len(bare) == width - 1 and kinds[-1] == "empty":
-        return [*bare, ""]
-    # A comment column that no row fills, and row numbers that no name stands above.
-    extra = without_tail(row)[width:]
-    if extra and all(cell.lower() in ("comment", "comments", "") for cell in extra):
-        return row[:width]
-    for other in (r"\s{2,}|\t", r",", r";", r"\t", r"\s+"):
-        cells = [cell.strip().strip("\"'") for cell in re.split(other, text.strip())]
-        if len(cells) == width and all(_NAME.match(cell) for cell in cells):
-            return cells
-        if len(cells) == width - 1 and kinds[-1] == "empty" and all(_NAME.match(cell) for cell in cells):
-            return [*cells, ""]
-    if separator == BLANKS:
-        joined = _with_units_joined(row)
-        if len(joined) == width:
-            return joined
-    if len(bare) == width - 1 and len(bare) > 1:
-        return [NUMBERED, *bare] if len(row) == width - 1 else [*bare, ""]
-    return None
-
-
-def _with_units_joined(cells: Sequence[str]) -> list[str]:
-    """Names in which blanks stand before a unit: ``Time (s)`` is one."""
-    joined: list[str] = []
-    for cell in cells:
-        if joined and (re.match(r"^[(\[{]", cell) or re.search(r"[(\[{][^)\]}]*$", joined[-1])):
-            joined[-1] += " " + cell
-        else:
-            joined.append(cell)
-    return joined
-
-
-def _check_no_row(
-    name: str, line: Line, cells: list[str] | None, kinds: Sequence[str], below: Sequence[str]
-) -> None:
-    """A damaged row must not be taken for a header."""
-    if cells is None:
-        return
-    places = [k for k, kind in enumerate(kinds) if kind in ("number", "date") and cells[k]]
-    fine = [k for k in places if is_number(cells[k]) or is_date(cells[k])]
-    # Whole numbers above others are those of channels.
-    channels = all(cells[k].isdigit() for k in fine) and not all(below[k].isdigit() for k in fine)
-    # Wavelengths and the like stand beside a name of the time, and grow.
-    sizes = [float(cells[k]) for k in fine if is_number(cells[k]) and cells[k].replace(".", "").isdigit()]
-    channels |= is_time_name(cells[0]) and len(sizes) == len(fine) and sizes == sorted(set(sizes))
-    if len(places) > 1 and 2 * len(fine) > len(places) and not channels:
-        raise refusal(
-            "names or numbers in each line",
-            f"both in line {line.number + 1} of {name!r}: {line.text.strip()[:80]!r}",
-            "mend or delete that line, or give missing= for what stands for a missing value, or names=",
-        )
-
-
-def _check_row_numbers(name: str, rows: Sequence[list[str]], names: Sequence[str]) -> None:
-    """One name too few is right where the first column numbers the rows, as R writes it."""
-    labels = [row[0] for row in rows]
-    counted = [str(k + int(labels[0])) for k in range(len(labels))] if labels[0].isdigit() else []
-    if labels != counted:
-        raise refusal(
-            f"{len(names)} names above rows of {len(names)} cells",
-            f"{len(names) - 1} in {name!r}: {', '.join(names[1:])}",
-            "give separator=, decimal= or names=",
-        )
-
-
-def _check_width(
-    name: str, above: Sequence[tuple[Line, list[str] | None]], separator: str, width: int
-) -> None:
-    """A header of another number of cells leaves open which name belongs to which column."""
-    if not above:
-        return
-    line, _ = above[-1]
-    row = [cell for cell in splitter(separator)(line.text) if cell]
-    if len(row) > 1 and 2 * sum(is_number(cell) or is_date(cell) for cell in row) > len(row):
-        raise refusal(
-            f"{width} cells in each row",
-            f"others in line {line.number + 1} of {name!r}: {line.text.strip()[:80]!r}",
-            "mend or delete that line, or give separator= or decimal=",
-        )
-    cells = re.split(r"[,;\t|]", line.text.strip().strip(",;\t|"))
-    short = all(len(cell.split()) <= 4 and cell.strip() for cell in cells)
-    if len(cells) > 1 and short and width > 1 and not any(is_number(cell.strip()) for cell in cells):
-        raise refusal(
-            f"{width} names above rows of {width} cells",
-            f"{len(cells)} in line {line.number + 1} of {name!r}: {line.text.strip()[:80]!r}",
-            "give separator=, decimal= or names=",
-        )
-
-
-def _commented(
-    comments: Sequence[Line], first: int, separator: str, width: int, kinds: Sequence[str]
-) -> list[list[str]]:
-    """Names, and units or not, from the last comment lines before the rows."""
-    found: list[list[str]] = []
-    split = splitter(separator)
-    for line in reversed([line for line in comments if line.number < first][-2:]):
-        text = line.text
-        cells = _fitted(text, split(text), separator, width, kinds)
-        if cells is None or any(is_number(cell) for cell in cells) or any(len(c.split()) > 3 for c in cells):
-            break
-        if width == 1 and len(text.split()) > 1:
-            break
-        # Words of a sentence are no names; where names stand between blanks, one of them is that of the time.
-        if not all(cells) or (separator == BLANKS and not found and not any(map(_is_of_time, cells))):
-            break
-        found.insert(0, cells)
-    if len(found) == 2:
-        units = sum(is_unit(cell) or is_missing(cell) for cell in found[1])
-        # Two lines of names are units and names where most of the last are units.
-        return found if units == width else _with_units(found) if 2 * units > width else found[1:]
-    return found
-
-
-def _with_units(found: list[list[str]]) -> list[list[str]]:
-    return [found[0], [cell if is_unit(cell) else "" for cell in found[1]]]
-
-
-def _is_of_time(cell: str) -> bool:
-    return is_time_name(cell) or is_unit_name(cell)
-
-
-def _oscilloscope(names: Sequence[str], below: Sequence[str]) -> tuple[float, float] | None:
-    """Start and step of a record whose first column counts samples, from columns that hold them alone."""
-    places = {name.lower(): k for k, name in enumerate(names)}
-    if "start" not in places or "increment" not in places:
-        return None
-    start, step = below[places["start"]], below[places["increment"]]
-    return (float(start), float(step)) if is_number(start) and is_number(step) else None
-
-
-def named(names: Sequence[str], units: Sequence[str]) -> list[tuple[str, str]]:
-    """Name and unit of each column, where splitting off units leaves names different."""
-    pairs = [split_name(name) for name in names]
-    counts = Counter(name for name, _ in pairs)
-    pairs = [
-        (name, "") if counts[bare] > 1 and unit else (bare, unit)
-        for (bare, unit), name in zip(pairs, names, strict=True)
-    ]
-    return [(name, unit or (units[k] if k < len(units) else "")) for k, (name, unit) in enumerate(pairs)]

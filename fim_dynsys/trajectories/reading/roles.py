@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype as is_number_dtype
 
 from fim_dynsys.trajectories.parts import Parts
 from fim_dynsys.trajectories.reading import clocks, dates
-from fim_dynsys.trajectories.reading.columns import is_text, numbers_of
+from fim_dynsys.trajectories.reading.columns import is_numeric, is_text, numbers_of
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.samples import thinned, without_repeats
 from fim_dynsys.trajectories.reading.text import Table
@@ -164,7 +163,7 @@ def _pivoted(table: Table, options: Options, notes: Notes) -> Table:
         return table
     texts = [c for c in frame if is_text(frame[c]) and not dates.looks_dated(frame[c])]
     keys = [c for c in texts if _VARIABLES.fullmatch(_words(c)) and frame[c].notna().all()]
-    values = [c for c in frame if _VALUES.fullmatch(_words(c)) and is_number_dtype(frame[c].dtype)]
+    values = [c for c in frame if _VALUES.fullmatch(_words(c)) and is_numeric(frame[c])]
     if len(keys) != 1 or len(values) != 1 or frame[keys[0]].nunique() < 2:
         return table
     key, value = keys[0], values[0]
@@ -354,7 +353,7 @@ def _is_constant(values: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
 
 def _stacked(frame: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
     for name in names:
-        if not pd.api.types.is_numeric_dtype(frame[name].dtype):
+        if not is_numeric(frame[name]):
             raise refusal(
                 f"numbers in column {name!r}",
                 f"{str(frame[name].iloc[0])[:40]!r} among them",

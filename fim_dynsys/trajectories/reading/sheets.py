@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fim_dynsys.trajectories.reading.header import named
+from fim_dynsys.trajectories.reading.names import named
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.text import Table
 

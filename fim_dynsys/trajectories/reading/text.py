@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from fim_dynsys.trajectories.reading.header import Head, named, read_head
+from fim_dynsys.trajectories.reading.columns import is_numeric
+from fim_dynsys.trajectories.reading.header import Head, read_head
 from fim_dynsys.trajectories.reading.lines import (
     BLANKS,
     COMMENTS,
@@ -17,6 +18,7 @@ from fim_dynsys.trajectories.reading.lines import (
     splitter,
     without_tail,
 )
+from fim_dynsys.trajectories.reading.names import named
 from fim_dynsys.trajectories.reading.numbers import MISSING_TEXTS, as_numbers, is_date, is_missing, is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
 from fim_dynsys.trajectories.reading.units import bare_unit
@@ -327,7 +329,7 @@ def _converted(
         if column.dtype == bool:
             notes.decide(f"column {place + 1}: True and False as 1 and 0")
             column = column.astype(float)
-        elif not pd.api.types.is_numeric_dtype(column.dtype):
+        elif not is_numeric(column):
             values, wrong, unit = as_numbers(column, head.decimal)
             kept = np.isfinite(values)
             dated = column.dropna().astype(str).head(50).map(lambda cell: is_date(cell.strip())).mean() > 0.5
@@ -344,7 +346,7 @@ def _converted(
                 column = pd.Series(values)
                 if unit:
                     suffixed[place] = unit
-        if codes and pd.api.types.is_numeric_dtype(column.dtype):
+        if codes and is_numeric(column):
             column = column.where(~column.isin(codes))
         columns[int(place)] = column
     if wrong_rows.any():
@@ -360,7 +362,7 @@ def _converted(
 def _check_codes(name: str, columns: dict[int, pd.Series], head: Head) -> None:
     """Refuse numbers that many programs write for missing values, where they are far from all others."""
     for place, column in columns.items():
-        if not pd.api.types.is_numeric_dtype(column.dtype):
+        if not is_numeric(column):
             continue
         values = column.to_numpy(dtype=float, na_value=np.nan)
         extremes = {np.nanmin(values), np.nanmax(values)} if np.isfinite(values).any() else set()
@@ -389,7 +391,7 @@ def _check_first(name: str, columns: dict[int, pd.Series]) -> None:
     """Refuse a first row of whole numbers far from all others, which is one of counts or of channels."""
     far = {}
     for place, column in columns.items():
-        if not pd.api.types.is_numeric_dtype(column.dtype) or not column.notna().any():
+        if not is_numeric(column) or not column.notna().any():
             continue
         values = column.to_numpy(dtype=float, na_value=np.nan)
         rest = values[1:][np.isfinite(values[1:])]

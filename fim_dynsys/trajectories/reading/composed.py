@@ -1,0 +1,153 @@
+"""Times that several columns hold together, as dates and times of day, years and months."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fim_dynsys.trajectories.reading import dates
+from fim_dynsys.trajectories.reading.columns import is_numeric, numbers_of
+from fim_dynsys.trajectories.reading.options import Notes, Options, quoted
+
+_PARTS = ("year", "month", "day", "hour", "minute", "second")
+_PART_NAMES = {
+    "year": ("year", "yr", "yyyy", "yy", "jahr"),
+    "month": ("month", "mon", "mo", "mm", "monat"),
+    "day": ("day", "dd", "dy", "tag", "dom"),
+    "hour": ("hour", "hours", "hr", "hh", "h", "stunde"),
+    "minute": ("minute", "minutes", "min", "mn"),
+    "second": ("second", "seconds", "sec", "s", "ss"),
+}
+_SECONDS = {"hour": 3600.0, "minute": 60.0, "second": 1.0}
+_OF_YEAR = ("doy", "day of year", "day_of_year", "dayofyear", "yday", "jday", "julian day", "jd")
+_FRACTIONS = {  # of a second, beside a column of whole seconds
+    1e-3: re.compile(r"(.*[ ._])?(ms|msecs?|millis|milliseconds?)", re.IGNORECASE),
+    1e-6: re.compile(r"(.*[ ._])?(us|usecs?|micros|microseconds?)", re.IGNORECASE),
+    1e-9: re.compile(r"(.*[ ._])?(ns|nsecs?|nanos|nanosecs?|nanoseconds?)", re.IGNORECASE),
+}
+_CENTURY = 100  # a year below it leaves out its century
+_WHOLE = re.compile(r"(.*[ ._])?(s|secs?|seconds?)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Times:
+    """Times of the rows, and the columns that they come from.
+
+    Attributes
+    ----------
+    values : ndarray (n,)
+        Times; they may start again where a new trajectory begins.
+    unit : str
+        Empty where it is not known.
+    columns : tuple of str
+        Whose contents they are.
+    """
+
+    values: np.ndarray
+    unit: str
+    columns: tuple[str, ...]
+
+
+def composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | None:
+    """Times from a column of dates and one of times of day, or from years, months, days, hours, ... ."""
+    days = [c for c in frame if dates.looks_dated(frame[c]) and not dates.is_time_of_day(frame[c])]
+    hours = [c for c in frame if dates.is_time_of_day(frame[c])]
+    if len(days) == 1 and len(hours) == 1 and not pd.api.types.is_numeric_dtype(frame[days[0]].dtype):
+        day, hour = days[0], hours[0]
+        if frame[day].astype(str).str.contains(":").any():
+            return None
+        joined = frame[day].astype(str).str.strip() + " " + frame[hour].astype(str).str.strip()
+        notes.say(f"time: {day!r} and {hour!r} together")
+        return Times(dates.as_seconds(day, joined, options, notes), "s", (day, hour))
+    split = _split_seconds(frame)
+    if split is not None:
+        whole, fraction, scale = split
+        seconds, unit = numbers_of(frame[whole]), frame[fraction].to_numpy(float) * scale
+        notes.say(f"time: {quoted([whole, fraction])} together")
+        return Times(seconds - seconds[0] + unit, "s", (whole, fraction))
+    places = {
+        part: column
+        for part, names in _PART_NAMES.items()
+        for column in frame
+        if column.lower() in names and is_numeric(frame[column])
+    }
+    if {"MM", "mm"} <= set(frame.columns):  # months and minutes
+        places |= {"month": "MM", "minute": "mm"}
+    if "year" in places and numbers_of(frame[places["year"]]).max() < _CENTURY:
+        del places["year"]
+    if len(days) == 1 and {"hour"} <= set(places) and frame[days[0]].duplicated().any():
+        start = dates.as_seconds(days[0], frame[days[0]], options, notes)
+        parts = [part for part in _SECONDS if part in places]
+        notes.say(f"time: {quoted([days[0], *(places[p] for p in parts)])} together")
+        seconds = start + sum(_SECONDS[p] * frame[places[p]].to_numpy(float) for p in parts)
+        return Times(np.asarray(seconds), "s", (days[0], *(places[p] for p in parts)))
+    chain = [part for part in _PARTS if part in places]
+    of_year = next((c for c in frame if c.lower() in _OF_YEAR and is_numeric(frame[c])), None)
+    if of_year is not None and "year" in places and not {"month", "day"} & set(places):
+        return _by_day_of_year(frame, places, of_year, notes)
+    if chain and "month" not in places and chain[0] == "year":
+        chain = []  # hours of an unknown day
+    if {"month", "hour"} <= set(chain) and "day" not in chain:
+        chain = []
+    if len(chain) < 2 or frame[places[chain[0]]].is_unique or not _are_parts(frame, places, chain):
+        return None
+    notes.say(f"time: {quoted(places[p] for p in chain)} together")
+    columns = tuple(places[p] for p in chain)
+    if chain[:2] == ["year", "month"]:
+        numbers = {
+            part: frame[places[part]].astype(int) if part != "second" else frame[places[part]]
+            for part in chain
+        }
+        stamps = pd.to_datetime(pd.DataFrame({"day": 1} | numbers, index=frame.index))
+        return Times(dates.as_seconds(columns[0], stamps, options, notes), "s", columns)
+    if all(part in _SECONDS for part in chain):
+        return Times(
+            np.asarray(sum(_SECONDS[p] * frame[places[p]].to_numpy(float) for p in chain)), "s", columns
+        )
+    return None
+
+
+def _split_seconds(frame: pd.DataFrame) -> tuple[str, str, float] | None:
+    """Columns of whole seconds and of the rest of each, as robots and loggers keep them."""
+    wholes = [c for c in frame if _WHOLE.fullmatch(c) and is_numeric(frame[c]) and frame[c].notna().all()]
+    for whole in wholes:
+        seconds = numbers_of(frame[whole])
+        for scale, pattern in _FRACTIONS.items():
+            for fraction in (c for c in frame if pattern.fullmatch(c) and is_numeric(frame[c])):
+                rest = numbers_of(frame[fraction]) * scale
+                together = seconds + rest
+                if (
+                    np.all(seconds == np.floor(seconds))
+                    and rest.min() >= 0
+                    and rest.max() < 1
+                    and (np.diff(seconds) == 0).any()
+                    and (np.diff(together) > 0).all()
+                ):
+                    return whole, fraction, scale
+    return None
+
+
+def _by_day_of_year(frame: pd.DataFrame, places: dict[str, str], of_year: str, notes: Notes) -> Times:
+    """Times from years, days of the year and what is finer."""
+    years = pd.to_datetime(frame[places["year"]].astype(int).astype(str), format="%Y")
+    seconds = ((years - years.iloc[0]) / pd.Timedelta(1, "s")).to_numpy(float)
+    seconds = seconds + 86_400.0 * numbers_of(frame[of_year])
+    finer = [part for part in _SECONDS if part in places]
+    for part in finer:
+        seconds = seconds + _SECONDS[part] * numbers_of(frame[places[part]])
+    columns = (places["year"], of_year, *(places[part] for part in finer))
+    notes.say(f"time: {quoted(columns)} together, in seconds since the first")
+    return Times(seconds - seconds[0], "s", columns)
+
+
+def _are_parts(frame: pd.DataFrame, places: dict[str, str], chain: Sequence[str]) -> bool:
+    """Whether the smaller units start again where the larger ones go on."""
+    limits = {"month": (1, 12), "day": (1, 31), "hour": (0, 24), "minute": (0, 60), "second": (0, 60)}
+    for part in chain[1:]:
+        low, high = limits[part]
+        values = frame[places[part]].to_numpy(float)
+        if not (np.isfinite(values).all() and values.min() >= low and values.max() <= high):
+            return False
+    return bool(np.all(np.diff(frame[places[chain[0]]].to_numpy(float)) >= 0))
