@@ -11,10 +11,11 @@ from fim_dynsys import Trajectories
 from fim_dynsys.errors import ReadingWarning
 
 sys.path.insert(0, str(Path(__file__).parent))
-import instruments  # registers its forms
+import exports  # registers its forms, as the next does
+import instruments
 from forms import FORMS, Form
 
-assert instruments.Form is Form
+assert instruments.Form is exports.Form is Form
 
 
 def read(form: Form, folder: Path) -> Trajectories:

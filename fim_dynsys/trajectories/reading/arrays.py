@@ -1,22 +1,21 @@
 """Arrays by name, as MATLAB, numpy and HDF5 keep them, as columns or as trajectories."""
 
-import io
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from typing import Any
 
-import h5py
 import numpy as np
 import pandas as pd
 
-from fim_dynsys.trajectories.files import check_self_contained
-from fim_dynsys.trajectories.parts import Parts
+from fim_dynsys.trajectories.parts import Parts, seconds
 from fim_dynsys.trajectories.reading import clocks
+from fim_dynsys.trajectories.reading.array_files import TRIAL, load_arrays
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.text import Table
 from fim_dynsys.trajectories.reading.units import split_name
 
-TRIAL = "trial"  # column of the number of the trajectory, of cells, structures and groups
 _LARGEST = 1 << 33  # bytes that one array may take; more is a damaged header
+_SET = re.compile(r"(?:^|.*[ _./-]|^[xyut])(train|training|test|val|valid|validation)(?:$|[ _./-].*)", re.I)
 
 
 def read_arrays(name: str, content: bytes, kind: str, options: Options, notes: Notes) -> Table | Parts:
@@ -41,188 +40,136 @@ def read_arrays(name: str, content: bytes, kind: str, options: Options, notes: N
         Where it cannot be read, or its arrays do not belong together.
     """
     try:
-        if kind == "numpy":
-            arrays = _numpy(content)
-        elif content.startswith(b"\x89HDF") or content[512:516] == b"\x89HDF":
-            arrays = _hdf5(content)
-        elif kind == "hdf5":
-            raise ValueError("it does not begin as such a file does")
-        else:
-            arrays = _matlab(content)
+        arrays = load_arrays(content, kind)
     except Exception as error:  # of a damaged file the readers raise whatever they run into
         said = " ".join(str(error).split())[:200]
         raise refusal(f"a file of {kind} arrays", f"{name!r}: {said or type(error).__name__}") from error
     return _together(name, arrays, options, notes)
 
 
-def _numpy(content: bytes) -> dict[str, np.ndarray]:
-    loaded = np.load(io.BytesIO(content), allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        if loaded.dtype.names:
-            return {field: loaded[field] for field in loaded.dtype.names}
-        return {"": loaded}
-    with loaded:
-        return {key: loaded[key] for key in loaded.files}
-
-
-def _matlab(content: bytes) -> dict[str, np.ndarray]:
-    import scipy.io  # when used: it takes a fifth of a second
-
-    loaded = scipy.io.loadmat(io.BytesIO(content), squeeze_me=False, struct_as_record=False)
-    found: dict[str, np.ndarray] = {}
-    for key, value in loaded.items():
-        if not key.startswith("__"):
-            _add(found, key, value)
-    return found
-
-
-def _add(found: dict[str, np.ndarray], key: str, value: Any) -> None:
-    """An array, or the fields of a structure, under their own names where these are not taken.
-
-    Cells and arrays of structures are trajectories, which are joined with their number.
-    """
-    if isinstance(value, np.ndarray) and value.dtype == object and value.size == 1:
-        value = value.flat[0]
-    if isinstance(value, np.ndarray) and value.dtype == object and value.size > 1:
-        parts: list[dict[str, np.ndarray]] = []
-        for item in value.flat:
-            kept: dict[str, np.ndarray] = {}
-            _add(kept, key, item)
-            parts.append({name: array for name, array in kept.items() if array.dtype.kind in "iufb"})
-        found |= _numbered(parts)
-        return
-    fields = getattr(value, "_fieldnames", None)
-    if fields is not None:
-        for field in fields:
-            _add(found, field if field not in found else f"{key}.{field}", getattr(value, field))
-    elif isinstance(value, np.ndarray):
-        found[key] = value
-
-
-def _numbered(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Arrays of several trajectories below each other, with the number of each row's trajectory.
-
-    Raises
-    ------
-    ValueError
-        If they hold different names, or arrays that do not go together.
-    """
-    if not parts or not parts[0] or any(set(part) != set(parts[0]) for part in parts):
-        raise ValueError("its cells, structures or groups hold different names")
-    joined: dict[str, list[np.ndarray]] = {}
-    numbers = []
-    for number, part in enumerate(parts, start=1):
-        n = max(max(array.shape) for array in part.values())
-        for name, array in part.items():
-            if n not in array.shape:
-                continue  # settings of the trajectory
-            tall = array if array.shape[0] == n else array.T
-            joined.setdefault(name, []).append(tall.reshape(n, -1))
-        numbers.append(np.full(n, number))
-    whole = {name: rows for name, rows in joined.items() if len(rows) == len(parts)}
-    if len(
-        {rows.shape[1] for runs in whole.values() for rows in runs[1:] if runs[0].shape[1] != rows.shape[1]}
-    ):
-        raise ValueError("its trajectories have different numbers of columns")
-    return {name: np.concatenate(rows) for name, rows in whole.items()} | {TRIAL: np.concatenate(numbers)}
-
-
-def _hdf5(content: bytes) -> dict[str, np.ndarray]:
-    with h5py.File(io.BytesIO(content), "r") as file:
-        check_self_contained(file, len(content))
-        found: dict[str, np.ndarray] = {}
-        # MATLAB writes columns first, so that its arrays stand on their sides; it keeps text as numbers.
-        matlab = "MATLAB_class" in {key for item in file.values() for key in item.attrs}
-
-        def visit(path: str, item: Any) -> None:
-            if not isinstance(item, h5py.Dataset) or path.startswith("#"):
-                return
-            if item.attrs.get("MATLAB_class") in (b"char", b"cell") or item.dtype.kind not in "iufbV":
-                return
-            name = path.rsplit("/", 1)[-1]
-            values = item[()]
-            if values.dtype.names:
-                for field in values.dtype.names:
-                    found[field] = values[field]
-            else:
-                found[path if name in found else name] = values.T if matlab else values
-
-        groups = [item for item in file.values() if isinstance(item, h5py.Group)]
-        names = [sorted(group) for group in groups]
-        if len(groups) > 1 and len(groups) == len(file) and names[0] and all(n == names[0] for n in names):
-            parts = []
-            for group in groups:
-                found.clear()
-                group.visititems(visit)
-                parts.append(dict(found))
-            return _numbered(parts)
-        file.visititems(visit)
-        return found
-
-
-# ---------------------------------------------------------------------- put together
-
-
 def _together(name: str, arrays: Mapping[str, np.ndarray], options: Options, notes: Notes) -> Table | Parts:
     """Arrays of one length as columns; the one of times decides which length that is."""
-    numeric = {
-        key: np.asarray(values)
-        for key, values in arrays.items()
-        if np.asarray(values).dtype.kind in "iufb" and np.size(values)
-    }
-    scalars = {key: float(values.flat[0]) for key, values in numeric.items() if values.size == 1}
-    others = {key: _squeezed(values) for key, values in numeric.items() if values.size > 1}
+    trial = arrays.get(TRIAL)
+    numeric = {key: _as_numbers(name, key, np.asarray(v), notes) for key, v in arrays.items()}
+    texts = {key: np.ravel(v) for key, v in arrays.items() if numeric[key] is None and key != TRIAL}
+    known = {key: v for key, v in numeric.items() if v is not None and v.size and key != TRIAL}
+    scalars = {key: float(values.flat[0]) for key, values in known.items() if values.size == 1}
+    others = {key: _squeezed(values) for key, values in known.items() if values.size > 1}
     if not others:
         raise refusal("arrays of numbers", f"{name!r} with {quoted(arrays) or 'none'}")
-    wanted = {*options.columns("states"), *options.columns("inputs"), *options.columns("time")} & set(others)
-    if wanted:
-        others = {key: values for key, values in others.items() if key in wanted or _is_time(key)}
+    others = _chosen(name, others, options)
     times = [key for key in others if _is_time(key) and others[key].ndim == 1]
     time = options.time if options.time in others else (times[0] if len(times) == 1 else None)
+    if len({len(others[key]) for key in times}) > 1 and time is None:
+        shapes = ", ".join(f"{key} {others[key].shape}" for key in times)
+        raise refusal("arrays of one length", f"times {shapes} in {name!r}", "choose by time= and states=")
+    labels, said = _labels(others, texts)
+    left_out = [key for key in texts if key != said]
+    if said:
+        notes.say(f"names from {said!r}")
+    if left_out:
+        notes.say(f"left out, text: {', '.join(left_out)}")
     deep = [key for key, values in others.items() if values.ndim == 3]
     if deep:
-        return _trials(name, others, deep, time, scalars, options, notes)
-    if TRIAL in others and len(others) == 2:  # cells of bare tables
-        name, values = next((key, value) for key, value in others.items() if key != TRIAL)
-        bare = pd.DataFrame(_columns("", values))
-        return Table(bare.assign(**{TRIAL: others[TRIAL]}), has_names=False)
+        return _trials(name, others, time, scalars, labels, options, notes)
     if list(others) == [""]:
-        return Table(pd.DataFrame(_columns("", _tall(others[""], notes))), has_names=False)
-    if time is not None:
-        n = len(others[time])
-    else:
-        lengths = {values.shape[0] if values.ndim == 1 else max(values.shape) for values in others.values()}
-        if len(lengths) > 1:
-            shapes = ", ".join(f"{key} {values.shape}" for key, values in others.items())
-            raise refusal("arrays of one length", f"{shapes} in {name!r}", "choose by time= and states=")
-        n = lengths.pop()
+        others = {"": _tall(others[""], notes)}
+    n = _length(name, others, time)
+    parts: dict[str, list[str]] = {}
     columns: dict[str, np.ndarray] = {}
     for key, values in others.items():
         if n not in values.shape:
             notes.decide(f"left out: {key} of shape {values.shape}")
-        elif values.ndim == 1:
-            columns[key] = values
-        elif values.shape == (n, n):
+            continue
+        if values.shape == (n, n):
             raise refusal(
                 "samples along one side", f"{key} of shape {values.shape} in {name!r}", "write it as a table"
             )
-        else:
-            columns |= _columns(key, values if values.shape[0] == n else values.T)
+        bare = "" if key == "" or (trial is not None and len(others) == 1) else key
+        made = _columns(bare, values if values.shape[0] == n else values.T, labels.get(key))
+        parts[key] = list(made)
+        columns |= made
     if list(columns) == [time]:
         raise refusal("states beside the times", f"{quoted(arrays)} in {name!r}", "choose by states=")
+    has_names = not all(column.startswith("column ") for column in columns)
+    if trial is not None:
+        columns[TRIAL] = trial
+        if trial.dtype.kind == "U":
+            notes.decide(f"trajectories by the groups {', '.join(dict.fromkeys(trial))}")
     clock = None if time is not None else _clock(scalars, notes)
     ignored = [key for key in scalars if clock is None or clocks.step_of_name(key, scalars[key]) is None]
     if ignored:
         notes.say(f"left out, single numbers: {', '.join(ignored)}")
-    named = {split_name(key): values for key, values in columns.items()}
-    units = {label: unit for label, unit in named if unit}
-    return Table(
-        pd.DataFrame({label: values for (label, _), values in named.items()}), units, {}, True, clock
-    )
+    pairs = {key: split_name(key) if has_names else (key, "") for key in columns}
+    frame = pd.DataFrame({pairs[key][0]: values for key, values in columns.items()})
+    units = {label: unit for label, unit in pairs.values() if unit}
+    units |= {key: "s" for key in parts if np.asarray(arrays[key]).dtype.kind in "mM"}
+    return Table(frame, units, {}, has_names, clock, arrays=parts)
+
+
+def _as_numbers(name: str, key: str, values: np.ndarray, notes: Notes) -> np.ndarray | None:
+    """Numbers of an array, those of dates in seconds; None for text."""
+    if values.dtype.kind in "mM":
+        since = f" since {str(np.nanmin(values))[:23]}" if values.dtype.kind == "M" else ""
+        notes.say(f"{key!r} in seconds{since}")
+        return seconds(values)
+    if values.dtype.kind == "c":
+        raise refusal("real numbers", f"complex ones in {key!r} of {name!r}", "save real and imaginary parts")
+    return values if values.dtype.kind in "iufb" else None
+
+
+def _chosen(name: str, others: dict[str, np.ndarray], options: Options) -> dict[str, np.ndarray]:
+    """The arrays that were asked for; all where none was, unless they are several sets of samples."""
+    given = {*options.columns("states"), *options.columns("inputs"), *options.columns("coords")}
+
+    def asked_for(key: str) -> bool:
+        return bool(given & {key, *_columns(key, np.atleast_2d(others[key]), None)}) or key == options.time
+
+    if options.states is not None:
+        found = {k: v for k, v in others.items() if asked_for(k) or (_is_time(k) and not options.time)}
+        return found or others
+    sets: dict[str, list[str]] = {}
+    for key in others:
+        match = _SET.fullmatch(key)
+        sets.setdefault(match[1].lower() if match else "", []).append(key)
+    if options.time in others:
+        chosen = next(keys for keys in sets.values() if options.time in keys)
+        return {k: v for k, v in others.items() if asked_for(k) or (k in chosen and not _is_time(k))}
+    if len(sets) > 1 and not given:
+        listed = " beside ".join(", ".join(keys) for keys in sets.values())
+        raise refusal("one set of samples", f"{listed} in {name!r}", "choose by time= and states=")
+    return others
+
+
+def _labels(
+    others: Mapping[str, np.ndarray], texts: Mapping[str, np.ndarray]
+) -> tuple[dict[str, list[str]], str]:
+    """Names of the columns of an array, where one array of text has as many; and what that is called."""
+    wide = {key: values for key, values in others.items() if values.ndim > 1}
+    fits = [
+        (key, text)
+        for key, values in wide.items()
+        for text, cells in texts.items()
+        if len(cells) == min(values.shape[-2:]) and len(set(cells.tolist())) == len(cells)
+    ]
+    if len(fits) != 1:
+        return {}, ""
+    key, text = fits[0]
+    return {key: [str(cell).strip() for cell in texts[text]]}, text
+
+
+def _length(name: str, others: Mapping[str, np.ndarray], time: str | None) -> int:
+    if time is not None:
+        return len(others[time])
+    lengths = {values.shape[0] if values.ndim == 1 else max(values.shape) for values in others.values()}
+    if len(lengths) > 1:
+        shapes = ", ".join(f"{key} {values.shape}" for key, values in others.items())
+        raise refusal("arrays of one length", f"{shapes} in {name!r}", "choose by time= and states=")
+    return lengths.pop()
 
 
 def _is_time(key: str) -> bool:
-    return clocks.is_time_name(key)
+    return clocks.is_time_name(key.rsplit("/", 1)[-1])
 
 
 def _squeezed(values: np.ndarray) -> np.ndarray:
@@ -242,10 +189,11 @@ def _tall(values: np.ndarray, notes: Notes) -> np.ndarray:
     return values
 
 
-def _columns(key: str, values: np.ndarray) -> dict[str, np.ndarray]:
+def _columns(key: str, values: np.ndarray, labels: list[str] | None) -> dict[str, np.ndarray]:
     if values.ndim == 1:
         return {key or "column 1": values}
-    return {f"{key}{k}" if key else f"column {k + 1}": values[:, k] for k in range(values.shape[1])}
+    names = labels or [f"{key}{k}" if key else f"column {k + 1}" for k in range(values.shape[1])]
+    return {name: values[:, k] for k, name in enumerate(names)}
 
 
 def _clock(scalars: Mapping[str, float], notes: Notes) -> tuple[float, float] | None:
@@ -259,18 +207,27 @@ def _clock(scalars: Mapping[str, float], notes: Notes) -> tuple[float, float] | 
     return 0.0, step
 
 
+# ---------------------------------------------------------------------- trajectories along an axis
+
+
 def _trials(
     name: str,
     arrays: Mapping[str, np.ndarray],
-    deep: list[str],
     time: str | None,
     scalars: Mapping[str, float],
+    labels: Mapping[str, list[str]],
     options: Options,
     notes: Notes,
 ) -> Parts:
     """An array over trajectories, samples and states, as numpy users keep several trajectories."""
-    if len(deep) > 1:
-        raise refusal("one array of three axes", f"{quoted(deep)} in {name!r}", "choose by states=")
+    named = [key for key in arrays if key in options.columns("inputs")]
+    deep = [key for key, values in arrays.items() if values.ndim == 3 and key not in named]
+    if len(deep) != 1:
+        raise refusal(
+            "one array of three axes",
+            f"{quoted(deep) or 'none'} in {name!r}",
+            "choose by states= and inputs=",
+        )
     key = deep[0]
     x = np.asarray(arrays[key], dtype=np.float64)
     two = [
@@ -281,22 +238,53 @@ def _trials(
         t = arrays[time].astype(np.float64)
     elif two:
         t = list(arrays[two[0]].astype(np.float64))
-    elif options.step is not None or _clock(scalars, Notes()) is not None:
-        clock = _clock(scalars, notes)
-        t = options.step if options.step is not None else clock[1] if clock else 1.0
+    elif time is None and (options.step is not None or _clock(scalars, Notes()) is not None):
+        clock = _clock(scalars, notes) if options.step is None else None
+        t = clock[1] if clock else options.step
     else:
+        length = None if time is None else len(arrays[time])
         raise refusal(
             "times along the middle one of three axes (trajectory, sample, state)",
-            f"{key} of shape {x.shape} and times {f'of length {len(arrays[time])}' if time else 'of none'} "
-            f"in {name!r}",
-            "give step=, or write a table",
+            f"{key} of shape {x.shape} and times {f'of length {length}' if time else 'of none'} in {name!r}",
+            "give step=" if time is None else "bring the axis of samples into the middle, by numpy.moveaxis",
         )
     notes.say(f"{len(x)} trajectories of {x.shape[1]} samples in {key}")
     key = key or "x"
-    names = tuple(f"{key}{k}" for k in range(x.shape[2])) if x.shape[2] > 1 else (key,)
-    kept = [run[:: options.every] for run in x]
+    names = labels.get(key) or ([f"{key}{k}" for k in range(x.shape[2])] if x.shape[2] > 1 else [key])
+    u, inputs = _inputs_of(name, arrays, named, x.shape[:2], notes)
+    coords = {k: arrays[k] for k in options.columns("coords") if k in arrays}
+    used = {key, *named, *coords, *two, *([time] if time else [])}
+    left_out = [k for k in arrays if k and k not in used]
+    if left_out:
+        notes.decide(f"left out: {', '.join(left_out)} (inputs=, coords=)")
     times = t * options.every if np.ndim(t) == 0 else _every(t, options.every)
-    return Parts(x=kept, t=times, state_names=names, units=options.units)
+    return Parts(
+        x=[run[:: options.every] for run in x],
+        t=times,
+        state_names=names,
+        coords=coords or None,
+        units=options.units,
+        u=None if u is None else [run[:: options.every] for run in u],
+        input_names=inputs,
+    )
+
+
+def _inputs_of(
+    name: str, arrays: Mapping[str, np.ndarray], named: list[str], shape: tuple[int, ...], notes: Notes
+) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
+    """Inputs of several trajectories (N, n, m), and their names."""
+    parts, inputs = [], []
+    for key in named:
+        values = np.asarray(arrays[key], dtype=np.float64)
+        if values.shape[:2] != shape:
+            raise refusal(
+                f"inputs of shape {shape}, trajectories and samples",
+                f"{key} of shape {values.shape} in {name!r}",
+            )
+        parts.append(values.reshape(*shape, -1))
+        m = parts[-1].shape[2]
+        inputs += [f"{key}{k}" for k in range(m)] if m > 1 else [key]
+    return (np.concatenate(parts, axis=2), tuple(inputs)) if parts else (None, None)
 
 
 def _every(t: Any, every: int) -> Any:

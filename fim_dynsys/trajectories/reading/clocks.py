@@ -68,7 +68,7 @@ def unit_of_name(label: str) -> str:
     for unit, pattern in _IN_UNITS.items():
         if pattern.fullmatch(words):
             return unit
-    last = words.rsplit(" ", 1)[-1] if " " in words else ""
+    last = words.rsplit(" ", 1)[-1] if " " in words and " of " not in words else ""
     return next((unit for unit, pattern in _IN_UNITS.items() if last and pattern.fullmatch(last)), "")
 
 

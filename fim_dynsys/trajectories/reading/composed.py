@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from fim_dynsys.trajectories.reading import dates
-from fim_dynsys.trajectories.reading.columns import is_numeric, numbers_of
+from fim_dynsys.trajectories.reading.columns import is_numeric, is_text, numbers_of
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted
+from fim_dynsys.trajectories.reading.periods import month_of
+from fim_dynsys.trajectories.reading.text import Table
 
 _PARTS = ("year", "month", "day", "hour", "minute", "second")
 _PART_NAMES = {
@@ -23,6 +25,7 @@ _PART_NAMES = {
 _SECONDS = {"hour": 3600.0, "minute": 60.0, "second": 1.0}
 _OF_YEAR = ("doy", "day of year", "day_of_year", "dayofyear", "yday", "jday", "julian day", "jd")
 _FRACTIONS = {  # of a second, beside a column of whole seconds
+    1.0: re.compile(r"(.*[ ._])?frac(tion)?(al)?([ ._]of)?[ ._]?(a[ ._])?(s|secs?|seconds?)?", re.IGNORECASE),
     1e-3: re.compile(r"(.*[ ._])?(ms|msecs?|millis|milliseconds?)", re.IGNORECASE),
     1e-6: re.compile(r"(.*[ ._])?(us|usecs?|micros|microseconds?)", re.IGNORECASE),
     1e-9: re.compile(r"(.*[ ._])?(ns|nsecs?|nanos|nanosecs?|nanoseconds?)", re.IGNORECASE),
@@ -60,7 +63,8 @@ def composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | Non
             return None
         joined = frame[day].astype(str).str.strip() + " " + frame[hour].astype(str).str.strip()
         notes.say(f"time: {day!r} and {hour!r} together")
-        return Times(dates.as_seconds(day, joined, options, notes), "s", (day, hour))
+        together = Times(dates.as_seconds(day, joined, options, notes), "s", (day, hour))
+        return with_fractions(together, frame, notes)
     split = _split_seconds(frame)
     if split is not None:
         whole, fraction, scale = split
@@ -109,6 +113,19 @@ def composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | Non
     return None
 
 
+def with_fractions(times: Times, frame: pd.DataFrame, notes: Notes) -> Times:
+    """Times in whole seconds with the fractions that another column holds, if one does."""
+    if (np.diff(times.values) > 0).all():
+        return times
+    for scale, pattern in _FRACTIONS.items():
+        for column in (c for c in frame if pattern.fullmatch(c) and is_numeric(frame[c])):
+            rest = numbers_of(frame[column]) * scale
+            if rest.min() >= 0 and rest.max() < 1 and (np.diff(times.values + rest) > 0).all():
+                notes.say(f"time: with the fractions of seconds in {column!r}")
+                return replace(times, values=times.values + rest, columns=(*times.columns, column))
+    return times
+
+
 def _split_seconds(frame: pd.DataFrame) -> tuple[str, str, float] | None:
     """Columns of whole seconds and of the rest of each, as robots and loggers keep them."""
     wholes = [c for c in frame if _WHOLE.fullmatch(c) and is_numeric(frame[c]) and frame[c].notna().all()]
@@ -151,3 +168,32 @@ def _are_parts(frame: pd.DataFrame, places: dict[str, str], chain: Sequence[str]
         if not (np.isfinite(values).all() and values.min() >= low and values.max() <= high):
             return False
     return bool(np.all(np.diff(frame[places[chain[0]]].to_numpy(float)) >= 0))
+
+
+def with_months_as_numbers(table: Table, notes: Notes) -> Table:
+    """A table in which names of months are numbers, and months that are columns are one series of rows."""
+    frame = table.frame
+    named = [c for c in frame if is_text(frame[c]) and frame[c].nunique() > 1]
+    for column in named:
+        months = frame[column].map(lambda cell: month_of(str(cell)), na_action="ignore")
+        if months.notna().all():
+            frame = frame.assign(**{column: months.astype(float)})
+            notes.say(f"names of months in {column!r}")
+    months = [c for c in frame if month_of(c) is not None and is_numeric(frame[c])]
+    years = [c for c in frame if c.lower() in ("year", "yr", "jahr", "année", "año", "anno")]
+    if [month_of(c) for c in months] != list(range(1, 13)) or len(years) != 1:
+        return replace(table, frame=frame)
+    year = numbers_of(frame[years[0]])
+    rest = [c for c in frame if c not in (*months, *years)]
+    notes.decide(
+        f"columns {months[0]} to {months[-1]} are one series, called 'value'"
+        + (f"; left out: {', '.join(rest)}" if rest else "")
+    )
+    series = {
+        "year": np.repeat(year, 12),
+        "month": np.tile(np.arange(1.0, 13.0), len(year)),
+        "value": frame[months].to_numpy(dtype=float).ravel(),
+    }
+    whole = pd.DataFrame(series)
+    last = whole["value"].last_valid_index()  # the last year may not be over
+    return Table(whole.iloc[: 1 if last is None else last + 1], step=table.step)

@@ -8,13 +8,15 @@ import pandas as pd
 from fim_dynsys.trajectories.reading.columns import is_numeric
 from fim_dynsys.trajectories.reading.numbers import is_date
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
+from fim_dynsys.trajectories.reading.periods import as_stamps, with_months_in_english
 
 _DAY = 86_400.0  # seconds
 _CLOCK = re.compile(r"\d{1,3}:\d{2}:\d{2}(?:[.,]\d+)?")
 _DAYS = re.compile(r"-?\d+ days?(?: \d{2}:\d{2}:\d{2}(?:\.\d+)?)?")  # as pandas writes durations
 _STOPWATCH = re.compile(r"\d+:\d{2}[.,]\d+")
 _HALF_DAYS = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)? ?[AaPp]\.?[Mm]\.?")
-_HOURS_MINUTES = re.compile(r"\d{1,2}:\d{2}")
+_HOURS_MINUTES = re.compile(r"(\d{1,3}):(\d{2})")
+_PARTS = {"%H:%M": (3600.0, 60.0), "%M:%S": (60.0, 1.0)}  # in seconds
 _NUMERIC = re.compile(r"^(\d{1,2})([/.-])(\d{1,2})\2(\d{2,4})")
 # Numbers of this size are seconds, milliseconds, ... since 1970: from the year 1973 on.
 _SPELLED = (
@@ -35,6 +37,14 @@ def looks_dated(column: pd.Series) -> bool:
         return False
     filled = column.dropna().astype(str).str.strip()
     return bool(len(filled)) and bool(filled.head(50).map(is_date).mean() > 0.9)
+
+
+def fits_format(column: pd.Series, time_format: str) -> bool:
+    """Whether all cells are written in a format of `strptime`."""
+    if is_numeric(column):
+        return False
+    read = pd.to_datetime(column.astype("string").str.strip(), format=time_format, errors="coerce")
+    return bool(read.notna().any() and read.notna().eq(column.notna()).all())
 
 
 def is_time_of_day(column: pd.Series) -> bool:
@@ -88,6 +98,10 @@ def _check_summer_time(label: str, stamps: np.ndarray) -> None:
 def _durations(label: str, text: pd.Series, options: Options, notes: Notes) -> np.ndarray | None:
     """Times without dates in seconds, or None."""
     filled = text.dropna()
+    if options.time_format in _PARTS and all(map(_HOURS_MINUTES.fullmatch, filled)):
+        first, second = _PARTS[options.time_format]
+        parts = text.str.extract(_HOURS_MINUTES).astype(float)
+        return _past_midnight(first * parts[0].to_numpy() + second * parts[1].to_numpy(), notes)
     if options.time_format is not None:
         return None
     if all(map(_CLOCK.fullmatch, filled)):
@@ -131,7 +145,10 @@ def _stamps(label: str, text: pd.Series, options: Options, notes: Notes) -> pd.S
     try:
         if options.time_format is not None:
             return pd.to_datetime(text, format=options.time_format)
-        text = _without_zone(label, text)
+        periods = as_stamps(text)
+        if periods is not None:
+            return periods
+        text = with_months_in_english(_without_zone(label, text))
         text = text.str.replace(r"(:\d\d:\d\d):(\d{1,6})$", r"\1.\2", regex=True)
         text = text.str.replace(r"^[A-Za-z]{3,9}, ", "", regex=True)  # the day of the week
         filled = text.dropna()
@@ -190,7 +207,7 @@ def _by_order_of_days(
             )
         dayfirst = growing[0]
     if dayfirst is None:  # one day: whichever it is, the seconds are the same
-        dayfirst = True
+        return pd.to_datetime(text, format="mixed", dayfirst=True)
     notes.say(f"dates with the {'day' if dayfirst else 'month'} first")
     return pd.to_datetime(text, format="mixed", dayfirst=dayfirst)
 

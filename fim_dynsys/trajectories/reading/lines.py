@@ -42,7 +42,7 @@ def content_lines(head: str, comment: str | None, most: int | None = None) -> tu
             bare.startswith(("#N", "#D", "#V", "#R")) and is_missing(re.split(r"[,;\t ]", bare)[0])
         ):
             mark = None
-        if mark == "#" and re.match(r'"?#"?[,;\t]', bare) and not comments and not lines:
+        if mark == "#" and re.match(r'"?#"?[,;\t]', bare) and not comments:
             mark = None
         if mark is None:
             lines.append(Line(number, text))

@@ -36,6 +36,12 @@ def find_names(
         (line, _fitted(line.text, row, separator, width, kinds))
         for line, row in zip(lines, rows[:first], strict=False)
     ]
+    whole = [without_tail(row) for row in rows[:first]]
+    clock = _oscilloscope(whole[-2], whole[-1]) if first > 1 and len(whole[-2]) > width else None
+    if clock and options.names is None:
+        units = [cell if is_unit(cell) else "" for cell in whole[-1][:width]]
+        names = ["" if cell.lower() in ("start", "increment") else cell for cell in whole[-2][:width]]
+        return names, units + [""] * (width - len(units)), clock
     if above:
         _check_no_row(name, *above[-1], kinds, rows[first])
     fitting = _last_run(above)
@@ -46,6 +52,9 @@ def find_names(
         if from_comment:
             notes.say("names from a comment line")
             fitting = from_comment
+        elif higher := _higher_up(above):
+            notes.decide("names from a line that others part from the rows (names=)")
+            fitting = [higher]
     if skipped > 0:
         notes.say(f"skipped {skipped} line{'s' * (skipped > 1)} before the table")
     if options.names is not None:
@@ -58,7 +67,10 @@ def find_names(
     if len(fitting) > 1 and fitting[-1][0] and not any(fitting[-1][1:]):
         # What pandas writes for columns of two levels: the last line names the index alone.
         index = fitting.pop()[0]
-        fitting[-1] = [index, *fitting[-1][1:]]
+        fitting = [[index if k == len(fitting) - 1 else "", *line[1:]] for k, line in enumerate(fitting)]
+    if lines[0].text.startswith(('"TOA5"', "TOA5,")) and len(fitting) > 2:  # names, units, kinds of means
+        notes.say("names and units of a table of Campbell")
+        return fitting[-3], [cell if is_unit(cell) else "" for cell in fitting[-2]], None
     if len(fitting) > 1 and all(_TYPES.fullmatch(cell) for cell in fitting[-1] if cell):
         notes.say("skipped a line of types below the names")
         fitting.pop()
@@ -72,19 +84,32 @@ def find_names(
         filled = [cell for cell in last if cell]
         if filled and all(is_unit(cell) or is_missing(cell) for cell in filled) and _are_names(fitting[-2]):
             notes.say("units from the line below the names")
-            return fitting[-2], last, None
+            return _joined(fitting[:-1], notes), last, None
         above_last = [cell for cell in fitting[-2] if cell]
         if above_last and all(is_unit(cell) for cell in above_last) and not any(map(is_unit, filled[1:])):
             notes.say("units from the line above the names")
             return last, fitting[-2], None
         if len(set(filled)) < len(filled) and sum(map(bool, fitting[-2])) > 1:
-            joined = [
-                "_".join(dict.fromkeys(part for part in parts if part))
-                for parts in zip(_spread(fitting[-2], last), last, strict=True)
-            ]
-            notes.decide("names joined from two lines (names=)")
-            return joined, [], None
+            return _joined(fitting, notes), [], None
+    if all(map(is_unit, last)) and not all(cell.isidentifier() for cell in last):
+        notes.say("units from the only line above the rows, names by place")
+        return [""] * width, last, None
     return last, [], None
+
+
+def _joined(lines: Sequence[list[str]], notes: Notes) -> list[str]:
+    """Names out of two lines, or of as many as it takes to make them different."""
+    joined, used = lines[-1], 1
+    while used < len(lines) and len(set(joined)) < len(joined):
+        used += 1
+        above = _spread(lines[-used], lines[-1])
+        joined = [
+            f"{upper}_{lower}" if upper and lower and upper != lower else upper or lower
+            for upper, lower in zip(above, joined, strict=True)
+        ]
+    if used > 1:
+        notes.decide(f"names joined from {used if used > 2 else 'two'} lines (names=)")
+    return joined
 
 
 def _spread(cells: Sequence[str], below: Sequence[str]) -> list[str]:
@@ -108,6 +133,14 @@ def _last_run(above: Sequence[tuple[Line, list[str] | None]]) -> list[list[str]]
             break
         found.insert(0, cells)
     return found
+
+
+def _higher_up(above: Sequence[tuple[Line, list[str] | None]]) -> list[str] | None:
+    """Names for each column that stand higher than the line above the rows."""
+    for _, cells in reversed(above):
+        if cells and len(set(cells)) == len(cells) > 1 and all(map(_NAME.match, cells)) and all(cells):
+            return cells
+    return None
 
 
 def _fitted(text: str, row: list[str], separator: str, width: int, kinds: Sequence[str]) -> list[str] | None:
@@ -198,7 +231,9 @@ def _check_width(
         )
     cells = re.split(r"[,;\t|]", line.text.strip().strip(",;\t|"))
     short = all(len(cell.split()) <= 4 and cell.strip() for cell in cells)
-    if len(cells) > 1 and short and width > 1 and not any(is_number(cell.strip()) for cell in cells):
+    numbers = sum(is_number(cell.strip()) for cell in cells)
+    longer = separator != BLANKS and len(cells) > width and 2 * numbers < len(cells)
+    if len(cells) > 1 and short and width > 1 and (not numbers or longer):
         raise refusal(
             f"{width} names above rows of {width} cells",
             f"{len(cells)} in line {line.number + 1} of {name!r}: {line.text.strip()[:80]!r}",
@@ -241,7 +276,7 @@ def _is_of_time(cell: str) -> bool:
 def _oscilloscope(names: Sequence[str], below: Sequence[str]) -> tuple[float, float] | None:
     """Start and step of a record whose first column counts samples, from columns that hold them alone."""
     places = {name.lower(): k for k, name in enumerate(names)}
-    if "start" not in places or "increment" not in places:
+    if not {"start", "increment"} <= set(places) or max(places["start"], places["increment"]) >= len(below):
         return None
     start, step = below[places["start"]], below[places["increment"]]
     return (float(start), float(step)) if is_number(start) and is_number(step) else None

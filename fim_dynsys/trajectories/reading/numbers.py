@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
+from fim_dynsys.trajectories.reading.periods import is_period
 from fim_dynsys.trajectories.reading.units import is_unit
 
 # What people and programs write for a value that is missing, besides what pandas knows.
@@ -77,7 +78,8 @@ _THOUSANDS = {
     " ": re.compile(r"[+-]?\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?"),
 }
 _DATE = re.compile(
-    r"(?=.*\d)(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*|\d{1,3}:\d{2}(?::\d{2})?(?:[.,]\d+)?(?: ?[AaPp][Mm])?"
+    r"(?=.*\d)(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}[^;|\t]*"
+    r"|\d{1,3}:\d{2}(?::\d{2})?(?:[.,]\d+)?(?: ?[AaPp]\.?[Mm]\.?)?"
     r"|-?\d+ days?(?: \d{2}:\d{2}:\d{2}(?:\.\d+)?)?|\d{1,2}[- ][A-Za-z]{3,9}\.?,?[- ]\d{2,4}.*"
     r"|[A-Za-z]{3,9} \d{1,2},? \d{4}.*|\d{4}-\d{2}|[A-Za-z]{3} [A-Za-z]{3} +\d{1,2} .*\d{4}"
     r"|(?:19|20)\d{6}T\d{4,6}.*|[A-Za-z]{3,9}, \d{1,2} [A-Za-z]{3,9} \d{4}.*)"
@@ -107,7 +109,8 @@ def bare_number(cell: str) -> str:
 
 def is_date(cell: str) -> bool:
     """Whether a cell looks like a date or a time of day."""
-    return _DATE.fullmatch(cell.strip("'")) is not None
+    cell = cell.strip("'")
+    return _DATE.fullmatch(cell) is not None or is_period(cell)
 
 
 def marks(cells: Sequence[str]) -> tuple[str, str | None, bool]:
@@ -139,7 +142,7 @@ def marks(cells: Sequence[str]) -> tuple[str, str | None, bool]:
 
 def as_numbers(cells: pd.Series, decimal: str = ".") -> tuple[np.ndarray, np.ndarray, str]:
     """A column of text as numbers: values, which cells are none, and the unit that all of them bear."""
-    text = cells.astype("string").str.strip()
+    text = cells.astype("string").str.strip().str.lstrip("'")  # of spreadsheets, before numbers as text
     missing = (text.isna() | text.isin(MISSING_TEXTS)).to_numpy(dtype=bool)
     plain = text.str.replace(_MINUS, "-", regex=False).str.replace(
         r"(?<=\d)[dD](?=[+-]?\d+$)", "e", regex=True

@@ -10,6 +10,8 @@ import pandas as pd
 from fim_dynsys.trajectories.parts import Parts
 from fim_dynsys.trajectories.reading import clocks, dates
 from fim_dynsys.trajectories.reading.columns import is_numeric, is_text, numbers_of
+from fim_dynsys.trajectories.reading.composed import with_months_as_numbers
+from fim_dynsys.trajectories.reading.numbers import is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.samples import thinned, without_repeats
 from fim_dynsys.trajectories.reading.text import Table
@@ -17,6 +19,7 @@ from fim_dynsys.trajectories.reading.timing import Times, find_times
 from fim_dynsys.trajectories.reading.trials import (
     codes,
     group_columns,
+    may_be_trials,
     named_runs,
     runs_of,
     stacked_trials,
@@ -36,11 +39,18 @@ _ERRORS = re.compile(  # of the uncertainty of another column, which the rest of
     r"(err(or)?|sd|std|se|sem|sigma|unc|uncertainty|u|δ|±)[ _.(]+(?P<of>.+?)\)?",
     re.IGNORECASE,
 )
+_MEANS = ("mean", "avg", "average", "median")
+_MEAN = re.compile("|".join(_MEANS), re.IGNORECASE)
+_ERRORS_ALONE = re.compile(
+    r"err(or)?|sds?|std|stdev|std[ _.]?(dev|err)|stderr|se|sem|unc(ertainty)?", re.IGNORECASE
+)
 _FLAGS = re.compile(
     r"(.*[ _.])?(flags?|quality|qc|qa|valid(ity)?|mask|outliers?|error[ _]code)([ _.].*)?", re.IGNORECASE
 )
+_DISGUISED = re.compile(r"[^\w]*\d")  # cells that begin with a number, as $1.50, (0.5), <0.1 and 1.2±0.1
 _MARKS = 5  # different values of a flag, at most
 _COUNTED = 20  # rows, that a column counts which is no state for that
+_CYCLES = ((1, 12), (0, 23), (1, 24), (0, 59))
 _UNITS = re.compile(r"units?|uom|einheit", re.IGNORECASE)
 _MOSTLY = 0.9  # share of an index without a name that is whole and grows: a damaged cell makes it no state
 _VALUES = re.compile(
@@ -70,6 +80,8 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
     options = _resolved(table, options)
     table = _without_empty(table, options, notes)
     table = _pivoted(table, options, notes)
+    if options.time is None and options.states is None:
+        table = with_months_as_numbers(table, notes)
     if options.trials == "suffix":
         table, options = stacked_trials(table, options, notes)
     else:
@@ -87,7 +99,12 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
     t = times.values if rows is None else times.values[rows]
     states, inputs, coords = _rest(table, frame, t, runs, times, telling, options, notes)
     trials = suffix_trials(states) if options.trials == "restart" and len(runs) == 1 else {}
-    if trials and min(map(len, trials.values())) > 1:
+    if (
+        trials
+        and table.has_names
+        and not table.arrays
+        and (min(map(len, trials.values())) > 1 or may_be_trials(trials))
+    ):
         listed = ", ".join(" ".join(names) for names in trials.values())
         notes.say(f'states, unless these are trials: {listed} (trials="suffix")')
     x = _stacked(frame, states)
@@ -117,7 +134,8 @@ def _resolved(table: Table, options: Options) -> Options:
     """Options with the names of columns as they are here, where the file's own names or places were given."""
     changed: dict[str, object] = {}
     for role in ("time", "trajectory", "states", "inputs", "coords"):
-        found = [_column(table, role, name) for name in options.columns(role)]
+        given = options.columns(role)
+        found = [c for name in given for c in table.arrays.get(name) or [_column(table, role, name)]]
         if found:
             changed[role] = found[0] if role == "time" else found
     twice = [n for role in changed for n in np.atleast_1d(np.asarray(changed[role], dtype=object)).tolist()]
@@ -230,6 +248,8 @@ def _rest(
             and _is_linear(numbers_of(frame[name]), t, runs)
         ):
             dropped[name] = "a second clock"
+        elif _is_cyclic(numbers_of(frame[name])):
+            dropped[name] = "numbers of months or hours"
         elif _is_beside(numbers_of(frame[name])):
             dropped[name] = "filled in the first rows only"
         elif (base := _error_of(name, remaining)) is not None:
@@ -245,7 +265,8 @@ def _rest(
     if not states:
         states, constant = constant, []
     for name in constant:
-        coords[name] = numbers_of(frame[name])[firsts]
+        values = numbers_of(frame[name])
+        coords[name] = np.array([values[run][np.isfinite(values[run])][0] for run in runs])
     if constant:
         notes.decide(f"constant in each trajectory, hence no states: {', '.join(constant)} (states=)")
     shown = [
@@ -265,7 +286,10 @@ def _error_of(name: str, columns: Sequence[str]) -> str | None:
     """The column that another one states the uncertainty of."""
     found = _ERRORS.fullmatch(name)
     base = (found["base"] or found["of"]).strip() if found else ""
-    return next((c for c in columns if c != name and c.lower() == base.lower()), None)
+    if _ERRORS_ALONE.fullmatch(name):
+        return next((c for c in columns if _MEAN.fullmatch(c)), None)
+    bases = {base.lower(), *(f"{base.lower()}{mark}{mean}" for mark in "_ ." for mean in _MEANS)}
+    return next((c for c in columns if c != name and c.lower() in bases), None)
 
 
 def _is_flag(name: str, values: np.ndarray) -> bool:
@@ -281,15 +305,22 @@ def _counts_rows(values: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
 
 
 def _check_label(name: str, column: pd.Series) -> None:
-    """Refuse to drop text that holds other numbers in every row: a column that was not split, or a clock."""
+    """Refuse to drop text that holds numbers: columns that were not split, clocks, numbers in disguise."""
     if dates.looks_dated(column):
         return
     cells = column.dropna().astype(str)
-    if (
-        len(cells) > _FEW
-        and cells.nunique() > _MOSTLY * len(column)
-        and cells.str.contains(r"\d").mean() > _MOSTLY
-    ):
+    if len(cells) <= _FEW:
+        return
+    disguised = cells.map(lambda cell: _DISGUISED.match(cell) is not None)
+    if disguised.mean() > 0.5 and cells[disguised].nunique() > _FEW:
+        others = [cell for cell in cells[disguised].unique() if not is_number(cell.strip())]
+        raise refusal(
+            f"plain numbers, dates or labels in column {name!r}",
+            repr(others[0] if others else cells.iloc[0]),
+            "write numbers alone, give missing= for texts that stand for none, time_format= for times, "
+            "separator= where it holds several columns, or states= to leave it out",
+        )
+    if cells.nunique() > _MOSTLY * len(column) and cells.str.contains(r"\d").mean() > _MOSTLY:
         raise refusal(
             f"numbers, dates or labels in column {name!r}",
             f"{cells.iloc[0]!r}, {cells.iloc[1]!r}, ...",
@@ -314,9 +345,15 @@ def _worth_keeping(
 
 def _is_counter(frame: pd.DataFrame, name: str, t: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
     values = numbers_of(frame[name])
-    if not clocks.is_counter_name(name):
+    if not clocks.is_counter_name(name) or (len(name) == 1 and name != "#" and len(t) < _COUNTED):
         return False
     if name == "column 1" and name == frame.columns[0]:
+        if 0 < np.isfinite(values).mean() < 0.5:
+            raise refusal(
+                "a row for each sample",
+                f"several, numbered in {int(np.isfinite(values).sum())} of {len(values)} rows only",
+                "write the values of each sample side by side",
+            )
         # An index without a name: pandas keeps it when rows are taken out.
         seen = [values[run][np.isfinite(values[run])] for run in runs]
         rising = np.concatenate([np.diff(run) >= 0 for run in seen])
@@ -341,11 +378,18 @@ def _is_beside(values: np.ndarray) -> bool:
     return len(values) >= 20 and len(seen) > 0 and bool(seen[-1] < len(values) / 5)
 
 
+def _is_cyclic(values: np.ndarray) -> bool:
+    """Whether values count months, hours or minutes over and over, as parts of dates do."""
+    if not np.isfinite(values).all() or len(values) < _COUNTED:
+        return False
+    low, high = values.min(), values.max()
+    steps = np.unique(np.diff(values))
+    return (low, high) in _CYCLES and np.array_equal(steps, [low - high, 1.0])
+
+
 def _is_constant(values: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
-    return (
-        all(np.isfinite(values[run]).all() and np.ptp(values[run]) == 0 for run in runs)
-        and max(map(len, runs)) > 1
-    )
+    seen = [values[run][np.isfinite(values[run])] for run in runs]
+    return all(len(run) and np.ptp(run) == 0 for run in seen) and max(map(len, runs)) > 1
 
 
 # ---------------------------------------------------------------------- samples

@@ -32,10 +32,11 @@ def sheet_as_text(name: str, content: bytes, options: Options, notes: Notes) -> 
         if options.sheet not in sheets:
             raise refusal(f"sheet= among {quoted(sheets)}", repr(options.sheet))
         sheet = sheets[options.sheet]
+    elif len(filled) == 1:
+        sheet = next(iter(filled.values()))
     elif len(tables := [sheet for sheet in filled.values() if _holds_numbers(sheet)]) == 1:
         sheet = tables[0]
-        if len(filled) > 1:
-            notes.decide("the only sheet with rows of numbers (sheet=)")
+        notes.decide("the only sheet with rows of numbers (sheet=)")
     else:
         raise refusal(
             "one sheet with a table", f"{len(filled)} in {name!r}: {quoted(filled)}", "choose one by sheet="

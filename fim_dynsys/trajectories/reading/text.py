@@ -13,55 +13,34 @@ from fim_dynsys.trajectories.reading.header import Head, read_head
 from fim_dynsys.trajectories.reading.lines import (
     BLANKS,
     COMMENTS,
-    content_lines,
-    find_separator,
     splitter,
     without_tail,
 )
 from fim_dynsys.trajectories.reading.names import named
-from fim_dynsys.trajectories.reading.numbers import MISSING_TEXTS, as_numbers, is_date, is_missing, is_number
+from fim_dynsys.trajectories.reading.numbers import MISSING_TEXTS, as_numbers, is_date, is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
+from fim_dynsys.trajectories.reading.straightening import straightened
+from fim_dynsys.trajectories.reading.suspects import check_codes, check_first_row
 from fim_dynsys.trajectories.reading.units import bare_unit
 
 _HEAD = 1 << 18  # bytes in which the layout of a table shows
-_BROKEN = 1 << 13  # bytes in which cells of the header may hold line breaks
-_HEADERS = 40  # lines of a header, at most
 _BLOCK = 5  # rows of a block between blank lines, at least on average
-_COLUMNS = 8  # labels of a series, at most
-_TIMES = 5  # times in a header, at least
-_VARIABLES = 64  # rows of a table that may stand on its side
-_FAR = 5.0  # ranges of all other values that a code for missing ones is away from them
-_CHOSEN = 8  # different values of a quantity that is set, at most
-_APART = 20.0  # ranges of all others that a first row is away which is no sample
-_ENOUGH = 8  # rows in which one shows to be unlike the others
-_CODES = frozenset(
-    float(code)
-    for code in [
-        "-9",
-        "-99",
-        "-999",
-        "-9999",
-        "-99999",
-        "-99.9",
-        "-99.99",
-        "-999.9",
-        "-999.99",
-        "-9999.9",
-        "-999.25",
-        "999",
-        "9999",
-        "99999",
-        "999.9",
-        "9999.9",
-        "1e30",
-        "-1e30",
-        "9.9e37",
-        "9.91e37",
-        "9.969209968386869e36",
-        "1e20",
-        "1e10",
-        "-1e10",
-    ]
+_BESIDE = 20  # rows beside which facts about a record may stand
+_SWITCHES = (
+    ("true", "false"),
+    ("t", "f"),
+    ("yes", "no"),
+    ("y", "n"),
+    ("on", "off"),
+    ("open", "closed"),
+    ("high", "low"),
+    ("ja", "nein"),
+    ("ein", "aus"),
+    ("an", "aus"),
+    ("oui", "non"),
+    ("wahr", "falsch"),
+    ("active", "inactive"),
+    ("enabled", "disabled"),
 )
 
 
@@ -83,6 +62,8 @@ class Table:
         Start and step of evenly spaced times that no column holds.
     step : float or None
         Time between rows that the file states, used where no column is the time.
+    arrays : dict
+        Columns of each array of a file of arrays.
     """
 
     frame: pd.DataFrame
@@ -91,6 +72,7 @@ class Table:
     has_names: bool = True
     clock: tuple[float, float] | None = None
     step: float | None = None
+    arrays: dict[str, list[str]] = field(default_factory=dict)
 
 
 def read_text(name: str, content: bytes, options: Options, notes: Notes) -> Table:
@@ -112,7 +94,7 @@ def read_text(name: str, content: bytes, options: Options, notes: Notes) -> Tabl
     ValueError
         Where it is no table, or cells are not what the rest of their column is.
     """
-    content = _turned(_unbroken(content), options, notes)
+    content = straightened(content, options, notes)
     beginning = content[:_HEAD]
     if len(content) > _HEAD:
         beginning = beginning[: beginning.rfind(b"\n") + 1] or beginning
@@ -123,79 +105,6 @@ def read_text(name: str, content: bytes, options: Options, notes: Notes) -> Tabl
     _check_end(content, head, frame, notes)
     columns, suffixed = _converted(name, frame, head, options, notes)
     return _labelled(columns, suffixed, head, notes)
-
-
-def _turned(content: bytes, options: Options, notes: Notes) -> bytes:
-    """A table whose rows are variables and whose columns are times, turned; any other as it is."""
-    if options.names is not None:
-        return content
-    wide = _of_times_in_a_row(content, options, notes)
-    if wide is not None or content.count(b"\n") > _VARIABLES:
-        return wide or content
-    lines, _ = content_lines(content.decode("utf-8"), options.comment)
-    if len(lines) < 2:
-        return content
-    split = splitter(find_separator(lines) if options.separator is None else options.separator)
-    rows = [without_tail(split(line.text)) for line in lines]
-    labels = [row[0] for row in rows if row]
-    if len(rows[0]) <= max(len(rows), 3) or len(set(map(len, rows))) > 1 or len(set(labels)) < len(rows):
-        return content
-    if any(is_number(label) or is_date(label) for label in labels) or not all(
-        is_number(cell) or is_missing(cell) for row in rows for cell in row[1:]
-    ):
-        return content
-    notes.decide("rows are variables, columns are times: turned")
-    return "".join("\t".join(column) + "\n" for column in zip(*rows, strict=True)).encode()
-
-
-def _of_times_in_a_row(content: bytes, options: Options, notes: Notes) -> bytes | None:
-    """A table with a row for each series below a header of labels and years or dates, turned."""
-    lines, _ = content_lines(content[:_HEAD].decode("utf-8", "replace"), options.comment, _VARIABLES + 1)
-    if len(lines) < 2:
-        return None
-    split = splitter(find_separator(lines) if options.separator is None else options.separator)
-    header = without_tail(split(lines[0].text))
-    labels = next((k for k, cell in enumerate(header) if is_number(cell) or is_date(cell)), len(header))
-    times = header[labels:]
-    numbers = [float(cell) for cell in times if cell.replace(".", "", 1).isdigit()]
-    growing = len(numbers) == len(times) and numbers == sorted(set(numbers))
-    rows = [split(line.text)[: len(header)] for line in lines[1:]]
-    named = all(row[:labels] and not all(map(is_number, row[:labels])) for row in rows)
-    if (
-        not 0 < labels < _COLUMNS
-        or len(times) < _TIMES
-        or not (growing or all(map(is_date, times)))
-        or not named
-    ):
-        return None
-    if len(lines) > _VARIABLES or len(content) > _HEAD:
-        raise refusal(
-            "a column for each variable",
-            f"rows of them below the times {times[0]}, {times[1]}, ...",
-            "pick the rows to be followed and write them as columns",
-        )
-    place = next((k for k in range(labels) if len({row[k] for row in rows}) == len(rows)), None)
-    called = [row[place] if place is not None else " ".join(filter(None, row[:labels])) for row in rows]
-    notes.decide("rows are series, columns are times: turned")
-    columns = [["time", *times], *([name, *row[labels:]] for name, row in zip(called, rows, strict=True))]
-    height = max(map(len, columns))
-    padded = [column + [""] * (height - len(column)) for column in columns]
-    return "".join("\t".join(row) + "\n" for row in zip(*padded, strict=True)).encode()
-
-
-def _unbroken(content: bytes) -> bytes:
-    """A head whose quoted cells hold line breaks, with blanks instead; any other as it is."""
-    head, rows = content[:_BROKEN], content[_BROKEN:]
-    if b'"' not in head:
-        return content
-    lines = head.split(b"\n")
-    for _ in range(len(lines)):
-        # A line of an odd number of quotes ends inside a cell, if one of the next lines closes it.
-        k = next((k for k, line in enumerate(lines[:_HEADERS]) if line.count(b'"') % 2), None)
-        if k is None or not any(line.count(b'"') % 2 for line in lines[k + 1 : k + _HEADERS]):
-            break
-        lines[k : k + 2] = [lines[k].rstrip(b" ") + b" " + lines[k + 1]]
-    return b"\n".join(lines) + rows
 
 
 def _rows_alone(content: bytes, head: Head, options: Options, notes: Notes) -> bytes:
@@ -326,10 +235,12 @@ def _converted(
     _, codes = options.missing_values
     for place in frame:
         column = frame[place]
-        if column.dtype == bool:
-            notes.decide(f"column {place + 1}: True and False as 1 and 0")
-            column = column.astype(float)
-        elif not is_numeric(column):
+        switch = _switched(column)
+        if switch is not None:
+            column, on, off = switch
+            label = head.names[place] if head.names else f"column {place + 1}"
+            notes.decide(f"{label}: {on} and {off} as 1 and 0")
+        elif not is_numeric(column) and not _stands_beside(column):
             values, wrong, unit = as_numbers(column, head.decimal)
             kept = np.isfinite(values)
             dated = column.dropna().astype(str).head(50).map(lambda cell: is_date(cell.strip())).mean() > 0.5
@@ -353,61 +264,32 @@ def _converted(
         notes.decide(f"dropped {int(wrong_rows.sum())} rows with text where numbers stand")
         columns = {place: column[~wrong_rows].reset_index(drop=True) for place, column in columns.items()}
     if options.missing is None:
-        _check_codes(name, columns, head)
+        check_codes(name, columns, head)
     if options.names is None:
-        _check_first(name, columns)
+        check_first_row(name, columns)
     return columns, suffixed
 
 
-def _check_codes(name: str, columns: dict[int, pd.Series], head: Head) -> None:
-    """Refuse numbers that many programs write for missing values, where they are far from all others."""
-    for place, column in columns.items():
-        if not is_numeric(column):
-            continue
-        values = column.to_numpy(dtype=float, na_value=np.nan)
-        extremes = {np.nanmin(values), np.nanmax(values)} if np.isfinite(values).any() else set()
-        for extreme in extremes & (_CODES | ({0.0} if _drops_out(values) else set())):
-            rest = values[np.isfinite(values) & (values != extreme)]
-            if rest.size > 2 and np.min(np.abs(rest - extreme)) > _FAR * max(
-                np.ptp(rest), 0.1 * np.abs(rest).max()
-            ):
-                label = head.names[place] if head.names else f"column {place + 1}"
-                raise refusal(
-                    f"values of one size in column {label!r}",
-                    f"{extreme:g} in {int((values == extreme).sum())} rows of {name!r}, far from all others",
-                    f"give missing={extreme:g} if it stands for missing values, missing=[] if not",
-                )
+def _switched(column: pd.Series) -> tuple[pd.Series, str, str] | None:
+    """A column of two opposite words as 1 and 0, and these words; None for any other."""
+    if column.dtype == bool:
+        return column.astype(float), "True", "False"
+    if is_numeric(column):
+        return None
+    words = {str(cell): str(cell).strip().lower() for cell in column.dropna().unique()[:3]}
+    found = next((pair for pair in _SWITCHES if set(words.values()) == set(pair)), None)
+    if found is None:
+        return None
+    on, off = (next(word for word, lower in words.items() if lower == state) for state in found)
+    return column.map(lambda cell: float(str(cell) == on), na_action="ignore").astype(float), on, off
 
 
-def _drops_out(values: np.ndarray) -> bool:
-    """Whether zeros stand alone between values of a quantity that varies and is never near zero."""
-    zero = values == 0
-    inside = zero[1:-1] & ~zero[:-2] & ~zero[2:]
-    rest = values[~zero & np.isfinite(values)]
-    return bool(0 < zero.sum() == inside.sum()) and len(np.unique(rest)) > max(_CHOSEN, 0.1 * len(rest))
-
-
-def _check_first(name: str, columns: dict[int, pd.Series]) -> None:
-    """Refuse a first row of whole numbers far from all others, which is one of counts or of channels."""
-    far = {}
-    for place, column in columns.items():
-        if not is_numeric(column) or not column.notna().any():
-            continue
-        values = column.to_numpy(dtype=float, na_value=np.nan)
-        rest = values[1:][np.isfinite(values[1:])]
-        if len(rest) < _ENOUGH or (rest == np.floor(rest)).all():
-            continue
-        first, spread = values[0], max(np.ptp(rest), 0.1 * np.abs(rest).max())
-        far[place] = bool(first == np.floor(first) and np.abs(rest - first).min() > _APART * spread)
-    # The first column may be the time, whose first cell is near.
-    judged = [is_far for place, is_far in far.items() if place or len(far) == 1]
-    if judged and all(judged):
-        shown = [f"{columns[place].iloc[0]:g}" for place in far]
-        raise refusal(
-            "samples in each row",
-            f"{', '.join(shown)} in the first row of {name!r}, far from all others",
-            "delete that row if it holds counts or names, give names= if it is a sample",
-        )
+def _stands_beside(column: pd.Series) -> bool:
+    """Whether text and numbers stand in the first rows only: facts about the record, beside its rows."""
+    filled = np.flatnonzero(column.notna())
+    if len(column) < _BESIDE or len(filled) < 2 or filled[-1] >= len(column) / 5:
+        return False
+    return not all(is_number(str(cell).strip()) for cell in column.dropna())
 
 
 def _labelled(columns: dict[int, pd.Series], suffixed: dict[int, str], head: Head, notes: Notes) -> Table:

@@ -7,11 +7,12 @@ import pandas as pd
 
 from fim_dynsys.trajectories.reading import clocks, dates
 from fim_dynsys.trajectories.reading.columns import is_numeric, numbers_of
-from fim_dynsys.trajectories.reading.composed import Times, composed
+from fim_dynsys.trajectories.reading.composed import Times, composed, with_fractions
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.text import Table
 
 _ALIKE = 0.05  # by which two clocks may differ in rate
+_RUN = 5  # rows, at least on average, after which a counter starts again
 _CLOCK = 8  # rows in which a column can be seen to be a clock
 _IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -48,15 +49,20 @@ def find_times(
     if table.clock is not None:
         start, step = table.clock
         counting = tuple(str(c) for c in frame.columns[:1] if clocks.counts_rows(numbers_of(frame[c])))
-        notes.say(f"time: from {start:g} in steps of {step:g}, by the header")
+        if not any(note.startswith("time: ") for note in notes.done):
+            notes.say(f"time: from {start:g} in steps of {step:g}, by the header")
         return Times(start + step * np.arange(len(frame)), "s", counting)
     together = composed(frame, options, notes)
     if together is not None:
         return together
-    by_name = [c for c in frame if clocks.is_time_name(c) or dates.looks_dated(frame[c])]
+    dated = [c for c in frame if dates.looks_dated(frame[c])]
+    if options.time_format is not None:
+        dated = [c for c in frame if dates.fits_format(frame[c], options.time_format)] or dated
+    by_name = [c for c in frame if clocks.is_time_name(c) or c in dated]
     found = _among(table, frame, by_name, groups, options, notes)
     if found is None:
-        by_unit = [c for c in frame if clocks.is_unit_name(c) and is_numeric(frame[c])]
+        timed = [c for c, unit in table.units.items() if clocks.unit_of_name(unit) and c in frame]
+        by_unit = [c for c in frame if (clocks.is_unit_name(c) or c in timed) and is_numeric(frame[c])]
         found = _among(table, frame, by_unit, groups, options, notes, strict=False)
     if found is None:
         _refuse_fallen(frame, groups)
@@ -67,6 +73,8 @@ def find_times(
         return Times(table.step * _places(len(frame), groups), "s", tuple(numbered[:1]))
     if found is None:
         found = _by_shape(table, frame, groups, options, notes)
+    if found is not None and found.unit == "s":
+        found = with_fractions(found, frame, notes)
     if found is None:
         notes.decide("time: row numbers, for no column is one (step= gives the time between rows)")
         return Times(np.arange(float(len(frame))), "", ())
@@ -157,9 +165,15 @@ def _among(
     """The times among columns that are called so."""
     silent = Notes()
     read: dict[str, tuple[np.ndarray, str]] = {}
+    failed: list[ValueError] = []
     for column in columns:
-        if is_numeric(frame[column]) or dates.looks_dated(frame[column]):
-            read[column] = _values(table, column, options, silent)
+        if is_numeric(frame[column]) or dates.looks_dated(frame[column]) or options.time_format is not None:
+            try:
+                read[column] = _values(table, column, options, silent)
+            except ValueError as error:  # another column may be the time
+                failed.append(error)
+    if failed and not read:
+        raise failed[0]
     fit = {
         column: clock for column, (values, _) in read.items() if (clock := _grows(values, groups)) is not None
     }
@@ -279,6 +293,13 @@ def _by_shape(
             f"several that grow evenly: {quoted(even)}",
             "name it by time=, or give step=",
         )
+    for c in counting:
+        if groups is None and len(grown[c].starts) * _RUN > len(frame):
+            raise refusal(
+                "a column of times",
+                f"{c!r}, which starts again {len(grown[c].starts)} times in {len(frame)} rows",
+                "name it by time=, and labels of trajectories by trajectory=",
+            )
     called = [c for c in counting if clocks.is_counter_name(c)]
     if called or (counting and len(numbers) > 1):
         chosen = (called or counting)[0]

@@ -23,10 +23,13 @@ _GROUPS = re.compile(
 )
 _SUFFIX = re.compile(r"^(?P<base>.*[^\W\d_].*?)(?:[ _.-]?)(?P<number>\d+|[A-Z])$")
 _CALLED = r"(?:run|trial|test|experiment|exp|versuch|messung|replicate|rep|series|latest)"
-_RUN = (  # `Run 1: x` and `x Run #1`, which name trials and nothing else
+_EACH = r"(?:mouse|rat|dog|fish|worm|plant|colony|subject|patient|animal|participant|individual|replica)"
+_RUN = (  # `Run 1: x`, `x Run #1` and `trial 1`, which name trials and nothing else
     re.compile(rf"^{_CALLED}[ _#.-]*(?P<number>\d+|[A-Z])\s*[:. _-]\s*(?P<base>[^\W\d].*)$", re.IGNORECASE),
     re.compile(rf"^(?P<base>.+?)[ ,;:_(-]+{_CALLED}[ _#.-]*(?P<number>\d+)\)?$", re.IGNORECASE),
+    re.compile(rf"^(?:{_CALLED}|{_EACH})[ _#.-]*(?P<number>\d+|[A-Z])$", re.IGNORECASE),
 )
+_VALUE = "value"  # name of what each trial measures, where the file does not say it
 _SPARE = 3  # rows of each trajectory, at least on average, for a column to tell trajectories apart
 
 
@@ -147,6 +150,7 @@ def stacked_trials(table: Table, options: Options, notes: Notes) -> tuple[Table,
     if not trials:
         raise refusal('names like x_1, v_1, x_2, v_2 with trials="suffix"', quoted(frame.columns))
     bases = [m["base"] for name in next(iter(trials.values())) if (m := _SUFFIX.match(name))]
+    bases = [_VALUE if base == "trial" else base for base in bases]
     notes.say(f"{len(trials)} trials of {', '.join(bases)}")
     return _below(table, trials, bases, options)
 
@@ -161,7 +165,7 @@ def named_runs(table: Table, options: Options, notes: Notes) -> tuple[Table, Opt
         by_run: dict[str, list[str]] = {}
         for column, match in found.items():
             by_run.setdefault(match["number"], []).append(column)
-        bases = [[found[c]["base"] for c in columns] for columns in by_run.values()]
+        bases = [[found[c].groupdict().get("base", _VALUE) for c in columns] for columns in by_run.values()]
         shared = [c for c in table.frame if c not in found and not dates.looks_dated(table.frame[c])]
         if len(bases) < 2 or any(base != bases[0] for base in bases) or len(set(bases[0])) < len(bases[0]):
             continue
@@ -174,6 +178,13 @@ def named_runs(table: Table, options: Options, notes: Notes) -> tuple[Table, Opt
         table = replace(table, frame=table.frame.drop(columns=dated))
         return _below(table, by_run, [n for n, _ in names], options)
     return table, options
+
+
+def may_be_trials(trials: Mapping[str, Sequence[str]]) -> bool:
+    """Whether three states or more of one word and a number may be trials; x1, x2, x3 are not."""
+    name = next(iter(trials.values()))[0]
+    match = _SUFFIX.match(name)
+    return len(trials) > 2 and match is not None and not re.fullmatch(r"[a-z][ _]?", match["base"])
 
 
 def _below(

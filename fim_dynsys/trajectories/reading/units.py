@@ -13,7 +13,9 @@ _BASES = """
     cell ind individuals AU a.u. arb arbitrary ml mL dl ha acre acres ft in inch inches lb lbs mph
     kmh kph g/l frame frames sample samples thousands thousand millions million 1 - none cpm OD
     Second Seconds Sec s. min. h. d. mo dy hr mn Jahr Jahre Tag Tage Stunden Sekunden Minuten
-""".split()  # noqa: SIM905
+    \u0441 \u043c\u0441 \u043c\u0438\u043d \u0447 \u043c \u0441\u043c \u043c\u043c \u043a\u043c
+    \u043a\u0433 \u0412 \u0410 \u043c\u0410 \u0413\u0446
+""".split()  # noqa: SIM905 (the last two lines are Cyrillic: s, ms, min, h, m, cm, mm, km, kg, V, A, mA, Hz)
 _SYMBOL = "|".join(sorted(map(re.escape, _BASES), key=len, reverse=True))
 _PREFIX = "[numµμkMGTpcd]?"
 _POWER = r"(?:\^?\*{0,2}-?\d+|[²³⁻¹]+)?"

@@ -1,0 +1,103 @@
+"""Rows and cells of a text table that look like samples and are none."""
+
+import numpy as np
+import pandas as pd
+
+from fim_dynsys.trajectories.reading.clocks import clock_of
+from fim_dynsys.trajectories.reading.columns import is_numeric
+from fim_dynsys.trajectories.reading.header import Head
+from fim_dynsys.trajectories.reading.options import refusal
+
+_FAR = 5.0  # ranges of all other values that a code for missing ones is away from them
+_CHOSEN = 8  # different values of a quantity that is set, at most
+_APART = 20.0  # ranges of all others that a first row is away which is no sample
+_ENOUGH = 8  # rows in which one shows to be unlike the others
+_CODES = frozenset(
+    float(code)
+    for code in [
+        "-9",
+        "-99",
+        "-999",
+        "-9999",
+        "-99999",
+        "-99.9",
+        "-99.99",
+        "-999.9",
+        "-999.99",
+        "-9999.9",
+        "-999.25",
+        "999",
+        "9999",
+        "99999",
+        "999.9",
+        "9999.9",
+        "1e30",
+        "-1e30",
+        "9.9e37",
+        "9.91e37",
+        "9.969209968386869e36",
+        "1e20",
+        "1e10",
+        "-1e10",
+        *("32767", "-32768", "65535", "2147483647", "-2147483648"),  # converters at their limits
+        *("999.99", "9999.99", "-88", "-888", "-8888", "8888", "88888"),
+    ]
+)
+
+
+def check_codes(name: str, columns: dict[int, pd.Series], head: Head) -> None:
+    """Refuse numbers that many programs write for missing values, where they are far from all others."""
+    for place, column in columns.items():
+        if not is_numeric(column):
+            continue
+        values = column.to_numpy(dtype=float, na_value=np.nan)
+        extremes = {np.nanmin(values), np.nanmax(values)} if np.isfinite(values).any() else set()
+        for extreme in extremes & (_CODES | ({0.0} if _drops_out(values) else set())):
+            rest = values[np.isfinite(values) & (values != extreme)]
+            if rest.size > 2 and np.min(np.abs(rest - extreme)) > _FAR * max(
+                np.ptp(rest), 0.1 * np.abs(rest).max()
+            ):
+                label = head.names[place] if head.names else f"column {place + 1}"
+                raise refusal(
+                    f"values of one size in column {label!r}",
+                    f"{extreme:g} in {int((values == extreme).sum())} rows of {name!r}, far from all others",
+                    f"give missing={extreme:g} if it stands for missing values, missing=[] if not",
+                )
+
+
+def _drops_out(values: np.ndarray) -> bool:
+    """Whether zeros stand alone between values of a quantity that varies and is never near zero."""
+    zero = values == 0
+    inside = zero[1:-1] & ~zero[:-2] & ~zero[2:]
+    rest = values[~zero & np.isfinite(values)]
+    return bool(0 < zero.sum() == inside.sum()) and len(np.unique(rest)) > max(_CHOSEN, 0.1 * len(rest))
+
+
+def check_first_row(name: str, columns: dict[int, pd.Series]) -> None:
+    """Refuse a first row of whole numbers far from all others, which is one of counts or of channels."""
+    far = {}
+    for place, column in columns.items():
+        if not is_numeric(column) or not column.notna().any():
+            continue
+        values = column.to_numpy(dtype=float, na_value=np.nan)
+        later = clock_of(values[1:]) if len(values) > _ENOUGH and values[0] > values[1] else None
+        if later is not None and later.even and len(later.starts) == 1:
+            raise refusal(
+                "samples in each row",
+                f"{values[0]:g} in the first row of {name!r}, above {values[1]:g}, {values[2]:g}, ...",
+                "delete that row if it holds parameters, give names= if it is a sample",
+            )
+        rest = values[1:][np.isfinite(values[1:])]
+        if len(rest) < _ENOUGH or (rest == np.floor(rest)).all():
+            continue
+        first, spread = values[0], max(np.ptp(rest), 0.1 * np.abs(rest).max())
+        far[place] = bool(first == np.floor(first) and np.abs(rest - first).min() > _APART * spread)
+    # The first column may be the time, whose first cell is near.
+    judged = [is_far for place, is_far in far.items() if place or len(far) == 1]
+    if judged and all(judged):
+        shown = [f"{columns[place].iloc[0]:g}" for place in far]
+        raise refusal(
+            "samples in each row",
+            f"{', '.join(shown)} in the first row of {name!r}, far from all others",
+            "delete that row if it holds counts or names, give names= if it is a sample",
+        )
