@@ -38,7 +38,7 @@ class ReadingWarning(DataWarning):
 
 
 class FitWarning(FimDynsysWarning):
-    """A fitted field does not describe the data it was fitted to."""
+    """A fitted field does not describe the data it was fitted to, or others may describe them as well."""
 
 
 class TuningWarning(FimDynsysWarning):

@@ -13,6 +13,7 @@ MODEL = {
     "answers": (
         "field_ context_ equations print explore forecast simulate predict score coefficients complexity"
     ),
+    "how far an answer may be relied on": "trust_along",
     "pysindy's and scikit-learn's names": (
         "differentiate get_feature_names feature_names feature_names_ n_features_in_ get_params set_params"
     ),
@@ -53,7 +54,7 @@ def fitted():
 
 @pytest.mark.parametrize(
     ("part", "reasons", "most"),
-    [("model", MODEL, 42), ("field_", FIELD, 36), ("context_", TRAJECTORIES, 33)],
+    [("model", MODEL, 43), ("field_", FIELD, 36), ("context_", TRAJECTORIES, 33)],
 )
 def test_each_public_name_has_a_reason(fitted, part, reasons, most):
     thing = fitted if part == "model" else getattr(fitted, part)

@@ -4,15 +4,18 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.inputs.systems import KINDS
+
 
 def draw(summary: pd.DataFrame, path: Path) -> None:
-    """Draw the percent of contexts with R2 > 0.9, a group of bars for each noise level, and the goals."""
+    """Draw the percent of contexts with R2 > 0.9, under ramps: bars for each noise level, and the goals."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     axis = figure.subplots()
+    summary = summary[summary["kind"] == KINDS[0]]
     models = list(dict.fromkeys(summary["model"]))
     sigmas = sorted(set(summary["sigma"]))
     width = 0.8 / len(models)

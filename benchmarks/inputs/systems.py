@@ -1,9 +1,10 @@
-"""Twenty driven textbook systems, and the inputs under which they are observed and predicted."""
+"""Twenty driven textbook systems, and the kinds of inputs under which they are observed and predicted."""
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -11,10 +12,16 @@ from scipy.integrate import solve_ivp
 from fim_dynsys.trajectories.container import Trajectories
 
 SAMPLES, RECORDS = 30, 2
+KINDS = ("ramps", "steps", "pulses", "square waves", "sampled and held")
+"""Of inputs; see `Driven`."""
+
 _SPAN = 12.0  # paces in one record
 _FUTURE, _ASKED = 15.0, 150  # paces that are predicted, and samples in them
 _WAVES = 4
 _RAMP = 0.8  # paces from one level to the next
+_HELD = 60  # samples where inputs jump
+_ON, _PERIOD, _EVERY = 3, (10, 16), 3  # samples: of a pulse, of a square wave's period, of a held value
+_PULSES = 4
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,11 @@ class Driven:
         Range of each input.
     pace : float
         A typical time of the system: records last twelve of them, what is predicted fifteen.
+    kind : str
+        Of the inputs of the records. "ramps": waves in one, levels with ramps between them in the other, 30
+        samples. All others jump from sample to sample and are held in between, 60 samples: "steps" to levels
+        that hold for ten samples in the mean, four "pulses" of three samples in each record, "square waves"
+        of ten and of sixteen samples, and waves that are "sampled and held" for three samples.
     """
 
     name: str
@@ -41,6 +53,7 @@ class Driven:
     starts: tuple[tuple[float, ...], ...]
     levels: tuple[tuple[float, float], ...]
     pace: float = 1.0
+    kind: str = KINDS[0]
 
     @property
     def dim(self) -> int:
@@ -50,7 +63,7 @@ class Driven:
     @cached_property
     def times(self) -> list[np.ndarray]:
         """Times (n,) of the samples of the two records, and those at which the prediction is asked for."""
-        seen = np.linspace(0.0, _SPAN * self.pace, SAMPLES)
+        seen = np.linspace(0.0, _SPAN * self.pace, SAMPLES if self.kind == KINDS[0] else _HELD)
         return [seen] * RECORDS + [np.linspace(0.0, _FUTURE * self.pace, _ASKED)]
 
     @cached_property
@@ -76,6 +89,8 @@ class Driven:
         return hashlib.sha256(b"".join(np.round(a, 9).tobytes() for a in arrays)).hexdigest()[:16]
 
     def _path(self, start: tuple[float, ...], record: int) -> np.ndarray:
+        if self.kind != KINDS[0] and record < RECORDS:
+            return self._held_path(start, record)
         solution = solve_ivp(
             lambda t, x: self.rates(x, self._input(record, t)),
             (0.0, self.times[record][-1]),
@@ -88,19 +103,46 @@ class Driven:
         )
         return solution.y.T
 
+    def _held_path(self, start: tuple[float, ...], record: int) -> np.ndarray:
+        """The path under an input that is held from each sample to the next, from jump to jump."""
+        t, u = self.times[record], self.inputs[record]
+        path = np.array([start], dtype=float)
+        jumps = np.flatnonzero((np.diff(u, axis=0) != 0.0).any(axis=1)) + 1
+        for first, last in pairwise([0, *jumps, len(t) - 1]):
+            if first < last:
+                solution = solve_ivp(
+                    lambda _, x, own=u[first]: self.rates(x, own),
+                    (t[first], t[last]),
+                    path[-1],
+                    t_eval=t[first + 1 : last + 1],
+                    method="LSODA",
+                    rtol=1e-9,
+                    atol=1e-10,
+                )
+                path = np.concatenate([path, solution.y.T])
+        return path
+
     def _input(self, record: int, t: float) -> np.ndarray:
-        """Waves in the first record, steps in the second, a chirp on slow steps in what is predicted."""
+        """In records of their kind, for ramps waves, then levels; in what is predicted a chirp on levels."""
         own = self._signals[record]
         values = [low + (high - low) * own[j](t) for j, (low, high) in enumerate(self.levels)]
         return np.array(values)
 
     @cached_property
     def _signals(self) -> list[list[Callable[[float], float]]]:
-        made = []
+        held, made = _HELD_KINDS.get(self.kind), []
         for record, kind in enumerate((_waves, _steps, _chirp)):
-            rng = self._generator(f"input {record}")
-            made.append([kind(rng, self.pace) for _ in self.levels])
+            asked = held is None or record == RECORDS
+            rng = self._generator(f"input {record}" if asked else f"{self.kind} {record}")
+            made.append(
+                [kind(rng, self.pace) if asked else self._held(held, rng, record) for _ in self.levels]
+            )
         return made
+
+    def _held(self, kind: Callable, rng: np.random.Generator, record: int) -> Callable[[float], float]:
+        """An input that is held from sample to sample, as a function of time."""
+        t, values = self.times[record], kind(rng, record)
+        return lambda time: float(values[np.searchsorted(t, time, side="right") - 1])
 
     def _generator(self, purpose: str) -> np.random.Generator:
         digest = hashlib.sha256(f"{self.name}|{purpose}".encode()).digest()
@@ -138,6 +180,35 @@ def _chirp(rng: np.random.Generator, pace: float) -> Callable[[float], float]:
         )
 
     return value
+
+
+def _stepped(rng: np.random.Generator, record: int) -> np.ndarray:
+    """Levels that hold for five to fifteen samples."""
+    changes = np.cumsum(rng.integers(5, 16, _HELD))
+    return rng.uniform(0.0, 1.0, _HELD + 1)[np.searchsorted(changes, np.arange(_HELD), side="right")]
+
+
+def _pulses(rng: np.random.Generator, record: int) -> np.ndarray:
+    """Pulses of full height, one in each part of the record."""
+    values, part = np.zeros(_HELD), _HELD // _PULSES
+    for begins in part * np.arange(_PULSES) + rng.integers(1, part - _ON, _PULSES):
+        values[begins : begins + _ON] = 1.0
+    return values
+
+
+def _square(rng: np.random.Generator, record: int) -> np.ndarray:
+    """On and off in turns, from a phase by chance."""
+    period = _PERIOD[record]
+    return np.where((np.arange(_HELD) + rng.integers(period)) % period < period // 2, 1.0, 0.0)
+
+
+def _sampled(rng: np.random.Generator, record: int) -> np.ndarray:
+    """Waves, sampled at every third sample and held."""
+    wave = _waves(rng, 1.0)
+    return np.array([wave(_SPAN * (k - k % _EVERY) / (_HELD - 1)) for k in range(_HELD)])
+
+
+_HELD_KINDS = dict(zip(KINDS[1:], (_stepped, _pulses, _square, _sampled), strict=True))
 
 
 def _sir(x: np.ndarray, u: np.ndarray) -> list:

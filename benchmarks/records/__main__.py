@@ -1,14 +1,16 @@
 """``python -m benchmarks.records``: records of many kinds, and how far fits may be trusted.
 
 ``--only kinds``: largest error of the rates along the true path, relative to the largest rate.
-``--only trust``: how often fits of each level of `FitInfo.trust` are wrong for the other initial state of
-the development systems.
+``--only trust``: how often fits of each level of `FitInfo.trust`, and paths of each level of `trust_along`,
+are wrong for another initial state, on the development systems and on the records.
 """
 
+import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,8 @@ from benchmarks import cli, report, study
 from benchmarks.development.problems import problems
 from benchmarks.harness.rows import ModelRow, Row
 from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
-from benchmarks.harness.trials import Problem, data_digest
-from benchmarks.records.kinds import KINDS, SYSTEMS, Record, error, observe, true_field
+from benchmarks.harness.trials import Problem
+from benchmarks.records.kinds import KINDS, SYSTEMS, Record, error, observe, true_field, unseen
 from fim_dynsys.fields.inference import Trust
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.judging import judged
@@ -104,25 +106,52 @@ def _cell(line: pd.Series) -> str:
 
 @dataclass(frozen=True)
 class Context:
-    """One noisy context of a development system: it observes one initial state, the other is predicted."""
+    """One noisy context: from one initial state of a development system, or a record of a kind."""
 
     system: str
-    ic: int
+    kind: str
     sigma: float
     n: int
 
 
-def evaluate_trust(row: Row, problem: Problem, context: Context) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Asked:
+    """What a model is given, and the path from another initial state.
+
+    Attributes
+    ----------
+    given : dict
+        Arguments of ``fit``.
+    t, states : arrays (n,), (n, d)
+        Times and true states.
+    """
+
+    given: dict[str, Any]
+    t: np.ndarray
+    states: np.ndarray
+
+    @classmethod
+    def of_development(cls, problem: Problem, ic: int, place: int, sigma: float, n: int) -> "Asked":
+        """A number of noisy samples from one initial state; asked for is the path from the other."""
+        rows = np.linspace(0, len(problem.t) - 1, n).astype(int)
+        own, other = problem.references[ic], problem.references[1 - ic]
+        rng = np.random.default_rng([place, ic, n, int(1000 * sigma)])
+        x = own[rows] + sigma * own.std(axis=0) * rng.standard_normal((n, problem.dim))
+        return cls({"x": x, "t": problem.t[rows]}, problem.t, other)
+
+    @classmethod
+    def of_record(cls, record: Record) -> "Asked":
+        """A record of a kind."""
+        return cls(observe(record).given, *unseen(record.system))
+
+
+def evaluate_trust(row: Row, asked: Asked) -> dict[str, Any]:
     """Fit one context; what the fit says of itself, and the R2 of the path from the other initial state."""
-    rows = np.linspace(0, len(problem.t) - 1, context.n).astype(int)
-    own, other = problem.references[context.ic], problem.references[1 - context.ic]
-    place = [p.system for p in problems()].index(problem.system)
-    rng = np.random.default_rng([place, context.ic, context.n, int(1000 * context.sigma)])
-    x = own[rows] + context.sigma * own.std(axis=0) * rng.standard_normal((context.n, problem.dim))
-    fitted = attempt(lambda: _fitted(row, x=x, t=problem.t[rows]))
-    scored = fitted.then(_unseen, other, problem.t)
+    fitted = attempt(lambda: _fitted(row, **asked.given))
+    scored = fitted.then(_unseen, asked.states, asked.t)
     outcome = {"seconds": fitted.seconds, "status": scored.status, "message": scored.message}
-    return outcome | (scored.value or {"held_out_r2": float("nan"), "trust": "", "elsewhere": float("nan")})
+    unknown = {"held_out_r2": float("nan"), "trust": "", "trust_along": "", "elsewhere": float("nan")}
+    return outcome | (scored.value or unknown)
 
 
 def _unseen(model: VectorFieldModel, states: np.ndarray, t: np.ndarray) -> dict[str, Any]:
@@ -131,63 +160,79 @@ def _unseen(model: VectorFieldModel, states: np.ndarray, t: np.ndarray) -> dict[
     ended = not np.isfinite(path).all()
     r2 = -np.inf if ended else float(np.mean(1.0 - np.sum((path - states) ** 2, axis=0) / spread))
     info = model.field_.fit_info
-    apart = info.inference.elsewhere
+    apart, along = info.inference.elsewhere, model.trust_along(states[0], t)
     return {
         "held_out_r2": max(r2, -1e6),
         "trust": "" if info.trust is None else info.trust.value,
+        "trust_along": "" if along is None else along.value,
         "elsewhere": float("nan") if apart is None else apart,
         "problems": len(info.problems),
     }
 
 
+def contexts(limit: int | None = None) -> list[tuple[Context, Asked]]:
+    """Four contexts of each development system, then one record of each system and kind with 3 % noise."""
+    found = []
+    for place, problem in enumerate(cli.limited(problems(), limit)):
+        for number, (sigma, n) in enumerate(CONTEXTS):
+            asked = Asked.of_development(problem, (place + number) % 2, place, sigma, n)
+            found.append((Context(problem.system, "development", sigma, n), asked))
+    for system, kind in product(cli.limited(list(SYSTEMS), limit), KINDS):
+        asked = Asked.of_record(Record(system, kind, SIGMAS[-1], 0))
+        found.append((Context(system, kind, SIGMAS[-1], len(asked.given["t"])), asked))
+    return found
+
+
 def run_trust(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
     """Every row on every context."""
     jobs = []
-    for place, problem in enumerate(cli.limited(problems(), options.limit)):
-        for number, (sigma, n) in enumerate(CONTEXTS):
-            context = Context(problem.system, (place + number) % 2, sigma, n)
-            jobs.append(Job(context, data_digest(problem), (problem, context)))
+    for context, asked in contexts(options.limit):
+        arrays = (*asked.given.values(), asked.t, asked.states)
+        digest = hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()
+        jobs.append(Job(context, digest[:16], (asked,)))
     found = cached_outcomes(
-        evaluate_trust, rows, jobs, options.out, "trust", options.workers, options.fresh, progress=True
+        evaluate_trust, rows, jobs, options.out, "trust 2", options.workers, options.fresh, progress=True
     )
     return [pd.DataFrame(joined(rows, jobs, found)).drop(columns="message")]
 
 
 def summarise_trust(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
-    """A line for each model and level: how many fits have it, how many of these are wrong, and good."""
+    """A line for each model, measure and level: how many fits have it, how many are wrong, and good.
+
+    Measures are ``trust`` of the fit and ``trust_along`` the path that is asked for.
+    """
     lines = []
     for (model, version), own in trials.groupby(["model", "version"], sort=False):
-        wrong = own["held_out_r2"] < WRONG
-        for level in (*(t.value for t in Trust), ""):
-            part = own[own["trust"].fillna("") == level]
-            if not len(part):
-                continue
-            lines.append(
-                {
-                    "model": model,
-                    "version": version,
-                    "trust": level or "not known",
-                    "n": len(part),
-                    "percent_wrong": 100.0 * float((part["held_out_r2"] < WRONG).mean()),
-                    "percent_good": 100.0 * float((part["held_out_r2"] > GOOD).mean()),
-                    "of_wrong": 100.0 * float(wrong[part.index].sum() / max(wrong.sum(), 1)),
-                    "of_others": 100.0 * float((~wrong[part.index]).sum() / max((~wrong).sum(), 1)),
-                    "failures": int((part["status"] != "SUCCESS").sum()),
-                    "commit": commit,
-                }
-            )
+        wrong, good = own["held_out_r2"] < WRONG, own["held_out_r2"] > GOOD
+        for of, level in product(("trust", "trust_along"), (*(t.value for t in Trust), "")):
+            part = own[of].fillna("") == level
+            if part.any():
+                lines.append(
+                    {
+                        "model": model,
+                        "version": version,
+                        "of": of,
+                        "level": level or "not known",
+                        "n": int(part.sum()),
+                        "percent_wrong": 100.0 * float(wrong[part].mean()),
+                        "percent_good": 100.0 * float(good[part].mean()),
+                        "of_wrong": 100.0 * float((wrong & part).sum() / max(wrong.sum(), 1)),
+                        "of_good": 100.0 * float((good & part).sum() / max(good.sum(), 1)),
+                        "failures": int((own["status"][part] != "SUCCESS").sum()),
+                        "commit": commit,
+                    }
+                )
     return pd.DataFrame(lines)
 
 
 def text_of_trust(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
     """The printed report of `summarise_trust`."""
-    lines = [["model", "trust", "fits", "wrong", "good", "of all wrong fits", "of all others"]]
+    lines = [["model", "of", "level", "fits", "wrong", "good", "of all wrong fits", "of all good"]]
+    names = {"trust": "fit", "trust_along": "path"}
     for _, own in summary.iterrows():
-        shares = (f"{own[name]:.0f} %" for name in ("percent_wrong", "percent_good", "of_wrong", "of_others"))
-        lines.append([str(own["model"]), str(own["trust"]), str(own["n"]), *shares])
-    title = (
-        f"Fits by their trust: wrong, R2 < {WRONG} of the path from the other initial state; good, > {GOOD}"
-    )
+        shares = (f"{own[name]:.0f} %" for name in ("percent_wrong", "percent_good", "of_wrong", "of_good"))
+        lines.append([str(own["model"]), names[own["of"]], str(own["level"]), str(own["n"]), *shares])
+    title = f"Trust in fits, and in the path from another state: wrong, R2 < {WRONG} of it; good, > {GOOD}"
     return f"{title}\n{report.align(lines)}"
 
 

@@ -12,6 +12,9 @@ from fim_dynsys.simulation.solution import simulate
 KINDS = ("in turns", "slow state", "two fifths missing", "long gap", "rates", "dense", "short", "long")
 """Of records; see `observe`."""
 
+AHEAD = 2.0
+"""Time for which the chaotic system can be predicted from a start that is 1e-4 off."""
+
 SYSTEMS: dict[str, tuple[tuple[str, ...], tuple[float, ...], float]] = {
     "predator_prey": (("1.1*x - 0.4*x*y", "0.1*x*y - 0.4*y"), (10.0, 5.0), 20.0),
     "fitzhugh_nagumo": (("x - x**3/3 - y + 0.5", "0.08*(x + 0.7 - 0.8*y)"), (-1.0, 1.0), 100.0),
@@ -92,6 +95,14 @@ def observe(record: Record) -> Observed:
         x[n // 3 : 2 * n // 3, -1] = np.nan
     rates = _noisy(field(states), record.sigma, rng) if record.kind == "rates" else None
     return Observed(x, t, rates, states)
+
+
+def unseen(system: str) -> tuple[np.ndarray, np.ndarray]:
+    """Times (n,) and true states (n, d) from another start, for as long as these can be predicted."""
+    _, start, end = SYSTEMS[system]
+    begin = np.array(start) * np.array([0.7, 1.3, 0.8])[: len(start)]
+    t = np.linspace(0.0, AHEAD if system == "lorenz" else end, _SAMPLES)
+    return t, simulate(true_field(system), begin, t, rtol=_RTOL, atol=1e-12).x[0]
 
 
 def error(rates: ArrayLike, true: np.ndarray) -> float:

@@ -35,7 +35,7 @@ from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of, with_outliers_of
 from fim_dynsys.models.question import Question
-from fim_dynsys.models.trust import N_MEMBERS, deviation_elsewhere
+from fim_dynsys.models.trust import N_DRAWS, Rivals, deviation_elsewhere
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, equal_errors, precise
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.observed import Observations
@@ -193,9 +193,26 @@ class Auto(VectorFieldModel):
         if isinstance(field, LocalField | DrivenField):
             return field
         seen = samples_of(field, trajectories)
-        drawn = self._drawn(self.portfolio_, question, N_MEMBERS, 0, seen)
-        known = replace(field.fit_info.inference, elsewhere=deviation_elsewhere(field, drawn, seen))
+        rivals = self._rivals_of(self.portfolio_, question, seen)
+        known = replace(field.fit_info.inference, elsewhere=deviation_elsewhere(field, rivals, seen))
         return field.with_inference(known)
+
+    def _find_rivals(self) -> Rivals | None:
+        if isinstance(self.field_, LocalField | DrivenField):
+            return None
+        return self._rivals_of(*self._found(), self._seen)
+
+    def _rivals_of(self, found: Portfolio, question: Question, context: Trajectories) -> Rivals:
+        """The most preferred members; draws from exact equations, which are as far off as mimics are."""
+        if found.laws:
+            return Rivals(self._drawn(found, question, N_DRAWS, 0, context), np.full(N_DRAWS, 1.0 / N_DRAWS))
+        order = question.order
+        return Rivals.of(
+            found.log_weights,
+            lambda k: order.field(
+                found.members[k].field(found.search.observations, order.trajectories, {}), context
+            ),
+        )
 
     def _inferred(
         self,

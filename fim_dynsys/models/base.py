@@ -59,9 +59,9 @@ from fim_dynsys.models.inputs import (
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
 from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.rates import informed_by_rates, of_rates_alone
-from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps
+from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
-from fim_dynsys.models.trust import N_MEMBERS, deviation_elsewhere
+from fim_dynsys.models.trust import Rivals, deviation_elsewhere
 from fim_dynsys.regression.criteria import Known
 from fim_dynsys.saved import (
     FIELD_CLASSES,
@@ -274,7 +274,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         Warns
         -----
         FitWarning
-            The field does not describe the data; `field_.fit_info` says by how much.
+            The field does not describe the data; `field_.fit_info` says by how much. Or few samples decide:
+            others may describe them as well.
 
         Examples
         --------
@@ -508,6 +509,11 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 "another model or other states may help.",
                 FitWarning,
             )
+        elif (few := scarcity(self.field_.fit_info)) is not None:
+            warn(
+                f"{self._caller}.{method}: {few}; other equations may fit as well, see ensemble().",
+                FitWarning,
+            )
 
     def check_context(self, trajectories: Trajectories) -> None:
         """Hold the trajectories against the model's limits.
@@ -575,16 +581,17 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         self.feature_names = list(trajectories.state_names)
         self.n_features_in_ = trajectories.dim
         self._distilled: Distillation | None = None
+        self._rivals: Rivals | None = None
 
     def _with_deviation_elsewhere(self, field: VectorField, context: Trajectories) -> VectorField:
         """The field with how far its draws differ from it beyond the data, where drawing costs nothing."""
         known = field.fit_info.inference
         if known.elsewhere is not None or isinstance(field, DrivenField | ResidualField):
             return field
-        drawn = field.draws(N_MEMBERS, 0)
+        drawn = Rivals.drawn(field)
         if drawn is None:
             return field
-        apart = deviation_elsewhere(field, list(drawn), samples_of(field, context))
+        apart = deviation_elsewhere(field, drawn, samples_of(field, context))
         return field.with_inference(replace(known, elsewhere=apart))
 
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:

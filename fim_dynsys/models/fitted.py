@@ -32,6 +32,7 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.equation_text import NO_ERRORS, Style, check_style, left_side, shown
 from fim_dynsys.fields.forced import ForcedField, with_waves
+from fim_dynsys.fields.inference import Trust
 from fim_dynsys.fields.presentation import facts, html_block
 from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
 from fim_dynsys.models.forecast_levels import FORECAST_LEVELS, Levels
@@ -49,6 +50,7 @@ from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.parameters import Estimator
 from fim_dynsys.models.paths import path_score
 from fim_dynsys.models.second_order import completed, start_of_positions
+from fim_dynsys.models.trust import Rivals, is_contested, share_elsewhere, trust_by
 from fim_dynsys.regions import Region
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.simulation.solution import simulate
@@ -72,6 +74,7 @@ class FittedModel(Estimator):
     feature_names: list[str]
     equation_style: Style = "plain"  # unless a call asks for another
     _distilled: Distillation | None
+    _rivals: Rivals | None  # found when first asked for
 
     @property
     def _caller(self) -> str:
@@ -217,6 +220,11 @@ class FittedModel(Estimator):
         TypeError
             Where the model was fitted with inputs and none are given.
 
+        Warns
+        -----
+        FitWarning
+            Where equations that explain the data about as well lead elsewhere, see `trust_along`.
+
         Examples
         --------
         >>> import numpy as np
@@ -267,7 +275,86 @@ class FittedModel(Estimator):
         if inputs is not None or needs_scipy(integrator_kws):
             return scipy_path(caller, field, start, times, inputs, integrator, integrator_kws)
         result = simulate(field, start, times, **integration_options(self._caller, integrator_kws))
+        self._warn_of_rivals(caller, start[None], times)
         return result.x[0]
+
+    def trust_along(self, x0: ArrayLike, t: ArrayLike) -> Trust | None:
+        """How far the path from one state may be relied on: whether what fits as well goes the same way.
+
+        Compared are the candidates of the search that explain the data about as well, or draws from the
+        posterior where there are none. Low where a third of them, by weight, lead elsewhere (R2 below .5), or
+        the fit itself has low trust; high where hardly any do and the fit has high trust; else limited.
+
+        Parameters
+        ----------
+        x0 : array (d,)
+            Initial state at t[0].
+        t : array (m,)
+            Increasing times.
+
+        Returns
+        -------
+        Trust or None
+            That of the fit (`FitInfo.trust`) where there are neither candidates nor draws.
+
+        Raises
+        ------
+        ValueError
+            For other shapes, times that do not increase, and of models with inputs.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0.0, 4.0, 41)
+        >>> model = fim_dynsys.load("fim-ode").fit(np.exp(-0.5 * t), t)
+        >>> model.trust_along([2.0], [0.0, 1.0, 2.0]).value
+        'high'
+        """
+        field, caller = self._fitted_field(), f"{self._caller}.trust_along"
+        start, times = np.atleast_1d(real_array(x0, caller, "x0")), real_array(t, caller, "t")
+        if start.shape != (field.dim,):
+            raise ValueError(f"{caller}: expected x0 of shape ({field.dim},), got {start.shape}.")
+        if times.ndim != 1 or len(times) < 2 or not (np.diff(times) > 0).all():
+            raise ValueError(f"{caller}: expected two and more increasing times (m,), got {t!r}.")
+        if isinstance(field, DrivenField):
+            raise ValueError(
+                f"{caller}: expected a field without inputs, got {', '.join(field.input_names)}; "
+                "field_.fit_info.trust is that of the fit."
+            )
+        overall = field.fit_info.trust
+        rivals = None if overall is None else self._known_rivals()
+        if overall is None or rivals is None:
+            return overall
+        return trust_by(float(share_elsewhere(field, rivals, start[None], times - times[0])[0]), overall)
+
+    def _known_rivals(self) -> Rivals | None:
+        """What explains the data about as well as the answer; None where that is not known."""
+        if self._rivals is None:
+            self._rivals = self._find_rivals() or Rivals.drawn(self.field_)
+        return self._rivals
+
+    def _find_rivals(self) -> Rivals | None:
+        """Candidates of the search, where there was one."""
+        return None
+
+    def _warn_of_rivals(self, caller: str, starts: np.ndarray, t: np.ndarray) -> None:
+        """FitWarning where what explains the data about as well leads elsewhere."""
+        field = self.field_
+        known = field.fit_info.trust is not None and not isinstance(field, DrivenField)
+        if not known or len(t) < 2 or not (np.diff(t) > 0).all() or not np.isfinite(starts).all():
+            return
+        rivals = self._known_rivals()
+        if rivals is None:
+            return
+        contested = is_contested(share_elsewhere(field, rivals, starts, t - t[0]))
+        if contested.any():
+            of = "" if len(starts) == 1 else f" of {int(contested.sum())} of {len(starts)}"
+            warn(
+                f"{caller}: equations that explain the data about as well lead elsewhere from the given "
+                f"state{of}; the path has low trust (trust_along), ensemble() shows others.",
+                FitWarning,
+            )
 
     @overload
     def forecast(self, x0: ArrayLike, t: ArrayLike) -> Trajectories: ...

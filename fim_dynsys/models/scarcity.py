@@ -6,7 +6,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.inference import Judge, Noise
+from fim_dynsys.fields.inference import Judge, Noise, Trust
 from fim_dynsys.regression.gaps import has_gaps
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -14,6 +14,7 @@ _FEW = 12  # samples: an estimate of the noise from these is off by a fifth
 _SPARE = 2.0  # values for each fitted number: with fewer, other equations may fit as well
 _EXACT = 1.0 - 2.5e-5  # R2 of a path that leaves .5 % of the spread: such errors decide little
 _BEGINNING = "few samples decide"
+_UNSEARCHED = f"{Judge.OPERATOR.value}: fewer than"  # so many samples, as fim-ode notes
 _NOT_OBSERVED = "not observed, fits count the others"
 
 
@@ -49,6 +50,14 @@ def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories,
     else:
         return info
     return info.noting(f"{_BEGINNING}: {said}")
+
+
+def scarcity(info: FitInfo) -> str | None:
+    """The note that few samples decide, of a fit that is not of high trust; None where there is none."""
+    if info.trust is Trust.HIGH:
+        return None
+    said = (note for note in info.inference.notes if note.startswith((_BEGINNING, _UNSEARCHED)))
+    return next(said, None)
 
 
 def noting_gaps(info: FitInfo, context: Trajectories) -> FitInfo:

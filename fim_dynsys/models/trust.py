@@ -1,49 +1,127 @@
-"""How far what a fit may be as well differs from it beyond the data: what a fit knows of itself elsewhere."""
+"""How far equations that explain the data about as well differ from the answer, at large and on a path."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.inference import Trust
+from fim_dynsys.models.judging import judged
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
 
-N_MEMBERS = 12
-"""Draws that are compared: their mean square deviation is known within a third."""
+N_DRAWS = 12
+"""Draws that stand for rivals where there are none: their mean square deviation is known within a third."""
 
+_N_RIVALS = 8  # that are compared, the most preferred ones
+_TEMPERATURE = 4.0  # of their weights: a BIC of twice this behind the best is still a rival
 _GROWN = 3.0  # times the box of the data: starts that users ask for lie as far out
 _POINTS = 64  # in it; uniform, since an even sequence would take half a second to import
+_LEADS_ELSEWHERE = 0.5  # R2 of the answer's path by that of a rival, below which they part
+# of 212 contexts of the development systems, python -m benchmarks.records --only trust
+_CONTESTED, _AGREED = 0.3, 0.05  # shares of rivals that lead elsewhere: low trust, high trust
 
 
-def deviation_elsewhere(
-    field: VectorField, members: Sequence[VectorField], context: Trajectories
-) -> float | None:
-    """Root mean square deviation of the members' rates from the field's, in a box three times the data's.
+class Rivals(NamedTuple):
+    """Equations that explain the data about as well as the answer, itself among them."""
 
-    Parameters
-    ----------
-    field : VectorField
-        Inferred.
-    members : sequence of VectorField
-        Draws of what it may be as well.
-    context : Trajectories
-        What it was inferred from.
+    fields: Sequence[VectorField]
+    weights: np.ndarray  # (C,) sum 1
+
+    @classmethod
+    def of(cls, log_weights: np.ndarray, field: Callable[[int], VectorField]) -> "Rivals":
+        """The most preferred of some candidates, by their log weights (C,) and what makes a field of one."""
+        places, weights = preferred(log_weights)
+        return cls([field(int(k)) for k in places], weights)
+
+    @classmethod
+    def drawn(cls, field: VectorField) -> "Rivals | None":
+        """Draws from the posterior of a field, which weigh the same; None where it has none."""
+        found = None if isinstance(field, DrivenField) else field.draws(N_DRAWS, 0)
+        return None if found is None else cls(list(found), np.full(len(found), 1.0 / len(found)))
+
+
+def preferred(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the most preferred candidates, and how much each counts as a rival; both (C,)."""
+    places = np.argsort(-log_weights, kind="stable")[:_N_RIVALS]
+    weights = np.exp((log_weights[places] - log_weights[places[0]]) / _TEMPERATURE)
+    return places, weights / weights.sum()
+
+
+def points_elsewhere(context: Trajectories) -> np.ndarray:
+    """States (64, d) in a box three times that of the data; no state has a sign that it never had."""
+    box = context.box()
+    centre, half = (box.low + box.high) / 2.0, (box.high - box.low) / 2.0
+    x = Region(centre - _GROWN * half, centre + _GROWN * half, box.names).uniform(_POINTS, 0)
+    x = np.where(box.low >= 0.0, np.abs(x), x)
+    return np.where(box.high <= 0.0, -np.abs(x), x)
+
+
+def deviation(rates: np.ndarray, of_rivals: np.ndarray, weights: np.ndarray) -> float | None:
+    """Root mean square deviation of the rates (C, n, d) of rivals from those (n, d) of the answer.
 
     Returns
     -------
     float or None
-        In standard deviations of the field's rates there, of the state where it is largest; None with inputs
-        and where rates are not finite.
+        In standard deviations of the latter, of the state where it is largest; None where it is not finite.
     """
-    if isinstance(field, DrivenField) or not members:
-        return None
-    box = context.box()
-    centre, half = (box.low + box.high) / 2.0, (box.high - box.low) / 2.0
-    x = Region(centre - _GROWN * half, centre + _GROWN * half, box.names).uniform(_POINTS, 0)
     with np.errstate(all="ignore"):
-        rates = field(x)
         spread = rates.var(axis=0)
-        apart = np.mean([np.mean((member(x) - rates) ** 2, axis=0) for member in members], axis=0)
+        apart = weights @ np.mean((of_rivals - rates) ** 2, axis=1)
         largest = float(np.sqrt(np.max(apart / np.where(spread > 0.0, spread, 1.0))))
     return largest if np.isfinite(largest) else None
+
+
+def deviation_elsewhere(field: VectorField, rivals: Rivals, context: Trajectories) -> float | None:
+    """`deviation` of the rivals of a field at `points_elsewhere` of its context."""
+    x = points_elsewhere(context)
+    with np.errstate(all="ignore"):
+        return deviation(field(x), np.stack([rival(x) for rival in rivals.fields]), rivals.weights)
+
+
+def share_elsewhere(field: VectorField, rivals: Rivals, starts: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Share of the rivals, by weight, that lead elsewhere from states.
+
+    Parameters
+    ----------
+    field : VectorField
+        The answer.
+    rivals : Rivals
+        Of it.
+    starts : array (n, d)
+        States at the first time.
+    t : array (m,)
+        Increasing times.
+
+    Returns
+    -------
+    array (n,)
+        0 where the answer's own path ends early, of which `simulate` warns.
+    """
+    times = [t] * len(starts)
+
+    def paths(own: VectorField) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.stack(judged(own, list(starts), times).paths)
+
+    own, share = paths(field), np.zeros(len(starts))
+    with np.errstate(all="ignore"):
+        spread = np.maximum(np.sum((own - own.mean(axis=1, keepdims=True)) ** 2, axis=1), 1e-300)
+        for rival, weight in zip(rivals.fields, rivals.weights, strict=True):
+            r2 = np.mean(1.0 - np.sum((paths(rival) - own) ** 2, axis=1) / spread, axis=-1)
+            share += weight * ~(r2 > _LEADS_ELSEWHERE)  # nan: it ends early
+    return np.where(np.isfinite(own).all(axis=(1, 2)), share, 0.0)
+
+
+def trust_by(share: float, overall: Trust) -> Trust:
+    """Trust in a path, by the share of rivals that lead elsewhere and the trust in the fit."""
+    if overall is Trust.LOW or share > _CONTESTED:
+        return Trust.LOW
+    return Trust.HIGH if overall is Trust.HIGH and share <= _AGREED else Trust.LIMITED
+
+
+def is_contested(share: np.ndarray) -> np.ndarray:
+    """Whether rivals with these shares (n,) make a path one of low trust."""
+    return share > _CONTESTED

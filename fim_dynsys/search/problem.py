@@ -20,6 +20,7 @@ _FASTER = 10.0  # times the fastest growth: what decays less fast may as well ha
 _RTOL, _STEPS_PER_SAMPLE = 1e-5, 20  # of paths of stiff fields
 _NOISE_LEVELS, _LEAST_NEGATIVE = 6.0, 1e-6  # of noise, and of the largest value: what negative samples may be
 _SAME = 1e-5  # of a monomial's size: what is left of it by lower ones
+_A_LEVEL, _NEARLY_ALWAYS = 5, 0.9  # samples of one value, and the share of all samples that have such values
 
 
 @dataclass(frozen=True)
@@ -190,22 +191,42 @@ def distinguishable(dictionary: Dictionary, observations: Observations) -> np.nd
 
     The square of an input of two levels is a line in it, an input that is constant in all samples is a
     constant, and the squares of a sine and a cosine add up to one: of what inputs make the same, the lowest
-    powers are kept, times each monomial of the states.
+    powers are kept, times each monomial of the states. The few samples in which an input is on its way from
+    one level to another distinguish no powers above the first.
     """
     dim = observations.dim
     powers = dictionary.exponents[:, dim:]
     each, place = np.unique(powers, axis=0, return_inverse=True)
-    order = np.lexsort((*-each.T[::-1], each.sum(axis=1)))
-    values = Dictionary(each[order]).evaluate(np.concatenate(observations.inputs))
-    basis, kept = np.zeros((len(values), 0)), np.zeros(len(each), dtype=bool)
-    for number, column in zip(order, values.T, strict=True):
+    degree = each.sum(axis=1)
+    order = np.lexsort((*-each.T[::-1], degree))
+    inputs, kept = np.concatenate(observations.inputs), np.zeros(len(each), dtype=bool)
+    values = Dictionary(each[order]).evaluate(inputs)
+    apart_at_levels = _independent(values[_at_levels(inputs)])
+    kept[order] = np.where(degree[order] > 1, apart_at_levels, _independent(values))
+    return np.flatnonzero(kept[place.ravel()])
+
+
+def _at_levels(inputs: np.ndarray) -> np.ndarray:
+    """Samples (n,) in which all inputs (n, m) that nearly always have one of a few values have such a one."""
+    found = np.ones(len(inputs), dtype=bool)
+    for own in inputs.T:
+        _, which, count = np.unique(own, return_inverse=True, return_counts=True)
+        often = count[which] >= _A_LEVEL
+        found &= often | (often.mean() < _NEARLY_ALWAYS)
+    return found
+
+
+def _independent(columns: np.ndarray) -> np.ndarray:
+    """Which of the columns (n, m) are no combinations of earlier ones, bool (m,)."""
+    basis, kept = np.zeros((len(columns), 0)), np.zeros(columns.shape[1], dtype=bool)
+    for number, column in enumerate(columns.T):
         rest = column - basis @ (basis.T @ column)
         rest -= basis @ (basis.T @ rest)
         size = np.linalg.norm(rest)
         if size > _SAME * np.linalg.norm(column):
             kept[number] = True
             basis = np.column_stack([basis, rest / size])
-    return np.flatnonzero(kept[place.ravel()])
+    return kept
 
 
 @cache

@@ -24,7 +24,7 @@ def test_what_is_asked_is_new():
 
 def test_tables_of_one_system(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "SIGMAS", (0.02,))
-    monkeypatch.setattr(inputs, "GOALS", (80.0,))
+    monkeypatch.setattr(inputs, "GOALS", ((80.0,), (90.0,)))
     monkeypatch.setattr(inputs, "_SETTINGS", inputs._SETTINGS[:2])
     rows = [ModelRow.resolve("sindy-strong"), inputs.BestRow()]
     trials = inputs.run(rows, tmp_path, (0,), [s for s in SYSTEMS if s.name == "DC motor"])

@@ -42,11 +42,15 @@ def test_fits_are_counted_by_their_trust():
             "model": "m",
             "version": "1",
             "trust": ["high"] * 4 + ["low"] * 2 + ["limited"] * 2,
+            "trust_along": ["high"] * 3 + ["low"] * 3 + ["limited"] * 2,
             "held_out_r2": [0.99, 0.95, 0.97, 0.2, -3.0, 0.1, 0.95, 0.4],
             "status": "SUCCESS",
         }
     )
-    by = records.summarise_trust(trials).set_index("trust")
+    found = records.summarise_trust(trials)
+    by = found[found["of"] == "trust"].set_index("level")
     assert by["n"].to_dict() == {"high": 4, "limited": 2, "low": 2}
     assert by["percent_wrong"].to_dict() == {"high": 25.0, "limited": 50.0, "low": 100.0}
-    assert by["of_wrong"].sum() == by["of_others"].sum() == 100.0
+    assert by["of_wrong"].sum() == by["of_good"].sum() == 100.0
+    along = found[found["of"] == "trust_along"].set_index("level")
+    assert along["of_wrong"].to_dict() == {"high": 0.0, "limited": 25.0, "low": 75.0}

@@ -34,7 +34,8 @@ def test_what_counts_as_few():
 def test_the_note_is_printed_and_comes_once(capsys, tmp_path):
     t = np.linspace(0.0, 1.2, 12)
     c = 2.0 * np.exp(-2.5 * t) + 0.04 * np.random.default_rng(0).standard_normal(12)
-    model = fim_dynsys.load("sindy-strong").fit(c[:, None], t)
+    with pytest.warns(FitWarning, match="sindy-strong.fit: few samples decide: 12 of each state"):
+        model = fim_dynsys.load("sindy-strong").fit(c[:, None], t)
     model.print()
     assert capsys.readouterr().out.count("few samples decide") == 1
     again = fim_dynsys.load_fitted(model.save(tmp_path)).field_.fit_info

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import fim_dynsys
-from fim_dynsys import CallableField, Trajectories
+from fim_dynsys import CallableField, SymbolicField, Trajectories
+from fim_dynsys.errors import FitWarning
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Inference, Judge, Trust
-from fim_dynsys.models.trust import deviation_elsewhere
+from fim_dynsys.models.trust import Rivals, deviation_elsewhere, points_elsewhere, share_elsewhere, trust_by
 
+FIELD, GROWTH = SymbolicField({"x": "x - x**3"}), SymbolicField({"x": "x"})
 FITTED = FitInfo(path_r2=0.99, window_r2=0.99, residual_over_noise=1.0, follows=1.0, follows_for=5.0)
 
 
@@ -27,11 +29,44 @@ def test_deviation_is_that_of_the_members():
     field = CallableField(lambda x: x, 1)
     members = [CallableField(lambda x, a=a: a * x, 1) for a in (0.7, 1.3)]
     # rates have mean zero in a box about zero: the deviation is .3 of their spread, wherever the points are
-    assert deviation_elsewhere(field, members, context) == pytest.approx(0.3, rel=0.02)
+    even = Rivals(members, np.array([0.5, 0.5]))
+    assert deviation_elsewhere(field, even, context) == pytest.approx(0.3, rel=0.02)
     beyond = [CallableField(lambda x: np.where(np.abs(x) > 1.0, 2.0 * x, x), 1)]
     # on two thirds of a box of half-width 3 off by x: root of (27 - 1) / 27
-    assert deviation_elsewhere(field, beyond, context) == pytest.approx(np.sqrt(26 / 27), rel=0.03)
-    assert deviation_elsewhere(field, [], context) is None
+    single = Rivals(beyond, np.ones(1))
+    assert deviation_elsewhere(field, single, context) == pytest.approx(np.sqrt(26 / 27), rel=0.03)
+
+
+def test_points_elsewhere_keep_signs():
+    context = Trajectories.from_arrays(np.linspace([0.0, -1.0], [2.0, 1.0], 9), np.arange(9.0))
+    x = points_elsewhere(context)
+    assert (x[:, 0] >= 0.0).all() and x[:, 0].max() > 3.0 and x[:, 1].min() < -2.0
+
+
+def test_rivals_part_where_their_paths_do():
+    """x' = x - x^3 and x' = x agree near zero for a while, and not from 2."""
+    t = np.linspace(0.0, 3.0, 31)
+    rivals = Rivals.of(np.array([-4.0, 0.0]), [FIELD, GROWTH].__getitem__)
+    assert rivals.weights == pytest.approx(np.array([1.0, np.exp(-1.0)]) / (1.0 + np.exp(-1.0)))
+    assert [*rivals.fields] == [GROWTH, FIELD]
+    share = share_elsewhere(FIELD, rivals, np.array([[0.001], [2.0]]), t)
+    assert share == pytest.approx([0.0, rivals.weights[0]])
+    assert trust_by(0.0, Trust.HIGH) is Trust.HIGH and trust_by(0.0, Trust.LIMITED) is Trust.LIMITED
+    assert trust_by(0.5, Trust.HIGH) is trust_by(0.0, Trust.LOW) is Trust.LOW
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "auto"])
+def test_a_path_is_trusted_less_than_the_fit_where_rivals_part(name, oscillation):
+    t, x, noise = oscillation
+    model = fim_dynsys.load(name).fit(x[:20] + 0.05 * noise[:20], t[:20])  # a third of a period
+    assert model.trust_along([1.0, 0.5], t[:20]) is not Trust.LOW
+    assert model.trust_along([3.0, -6.0], t) is Trust.LOW
+    with pytest.warns(FitWarning, match="lead elsewhere from the given state;"):
+        model.simulate([3.0, -6.0], t)
+    with pytest.raises(ValueError, match="trust_along: expected two and more increasing times"):
+        model.trust_along([1.0, 0.5], t[::-1])
+    with pytest.raises(ValueError, match=r"trust_along: expected x0 of shape \(2,\)"):
+        model.trust_along([1.0], t)
 
 
 @pytest.mark.parametrize(

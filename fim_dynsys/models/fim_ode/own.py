@@ -25,7 +25,7 @@ from fim_dynsys.models.constraints_applied import honoured, with_errors
 from fim_dynsys.models.fim_ode.batching import PretrainedModel
 from fim_dynsys.models.fim_ode.calibration import Evidence
 from fim_dynsys.models.fim_ode.card import read_card
-from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, ROW, consider
+from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, ROW, Shortlist, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.models.forecast_levels import Levels
@@ -35,6 +35,7 @@ from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of
 from fim_dynsys.models.second_order import knowledge_with_positions
+from fim_dynsys.models.trust import Rivals, deviation, points_elsewhere, preferred
 from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.gaps import completed, errors_of_pairs, has_gaps
@@ -371,13 +372,15 @@ class FIMODE(PretrainedModel):
                         window=facts.window,
                     )
                     assert isinstance(constrained, DictionaryField)
-                    pairs.append((constrained, None))
+                    pairs.append((_with_deviation(constrained, order, inferred.dictionary, found), None))
                     continue
                 field = inferred
                 others = found.coefficients if found.candidates else answer.solves
             assert isinstance(field, DictionaryField)  # of contexts without inputs
             given = honoured(order.field(field, context), knowledge, answer.dictionary.degree)
             assert isinstance(given, DictionaryField)
+            if found is not None and found.candidates:
+                given = _with_deviation(given, order, field.dictionary, found)
             evidence = Evidence.of(
                 given,
                 order.coefficients(field.dictionary, others),
@@ -454,16 +457,39 @@ class FIMODE(PretrainedModel):
         if not (learned or windows) or selector is None or isinstance(field, DrivenField):
             return None
         seen = samples_of(field, self.context_)
-        order = CanonicalOrder.of(self._complete([seen])[0])
-        (answer,) = _answers(self.operator, [order.trajectories])
-        found = consider(
-            order.trajectories, answer.dictionary, answer.solves, answer.variances, row=self._row
-        )
+        order, found = self._considered(seen)
         if found is None or found.laws:
             return None
         drawn = found.draws(selector, n, np.random.default_rng(seed))
         fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
         return EnsembleField([order.field(own, seen) for own in fields])
+
+    def _find_rivals(self) -> Rivals | None:
+        field = self.field_
+        if not self.refine or isinstance(field, LawField | DrivenField) or self._sigma is not None:
+            return None
+        if field.fit_info.inference.positions:
+            return None
+        seen = samples_of(field, self.context_)
+        order, found = self._considered(seen)
+        if found is None or found.laws:
+            return None
+        members = [FunctionCandidate(c, found.search.dictionary) for c in found.candidates]
+
+        def made(k: int) -> VectorField:
+            return order.field(members[k].field(found.search.observations, order.trajectories, {}), seen)
+
+        return Rivals.of(-0.5 * np.array([c.score for c in found.candidates]), made)
+
+    def _considered(self, seen: Trajectories) -> tuple[CanonicalOrder, Shortlist | None]:
+        """What was searched in a context, once more."""
+        order = CanonicalOrder.of(self._complete([seen])[0])
+        (answer,) = _answers(self.operator, [order.trajectories])
+        knowledge = Knowledge.of(self.knowledge)
+        answer = answer.constrained(knowledge, order.trajectories.state_names)
+        return order, consider(
+            order.trajectories, answer.dictionary, answer.solves, answer.variances, knowledge, row=self._row
+        )
 
     def _forecast_levels(self, field: VectorField) -> Levels | None:
         drawn = isinstance(field, PosteriorField | LawField)  # else members are fits to resamples
@@ -491,6 +517,18 @@ class FIMODE(PretrainedModel):
             For weights that the package's card does not describe.
         """
         return read_card(self.name, self.operator.version)
+
+
+def _with_deviation(
+    field: DictionaryField, order: CanonicalOrder, terms: Dictionary, found: Shortlist
+) -> DictionaryField:
+    """The field with how far the other candidates, whose coefficients are of ``terms``, differ elsewhere."""
+    assert field.context is not None
+    places, weights = preferred(-0.5 * np.array([c.score for c in found.candidates]))
+    x = points_elsewhere(field.context)
+    rivals = field.dictionary.evaluate(x) @ order.coefficients(terms, found.coefficients[places])
+    known = replace(field.fit_info.inference, elsewhere=deviation(field(x), rivals, weights))
+    return field.with_inference(known)
 
 
 def fim_ode(
