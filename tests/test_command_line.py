@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -116,6 +117,152 @@ def test_look_proposes_second_order_inputs_and_thinning(tmp_path, capsys):
     np.savetxt(dense, wave, delimiter=",", header="t,x,v", comments="", fmt="%.8f")
     assert run("look", dense, "--json") == 0
     assert "--every" in json.loads(capsys.readouterr().out)["command"]
+
+
+ROWS = [(0.0, 1.0, 5.0), (1.0, 2.5, 4.0), (2.0, 2.0, 3.5), (3.0, 1.5, 3.0)]
+PLAIN = "t,x,v\n" + "".join(f"{a},{b},{c}\n" for a, b, c in ROWS)
+TWICE = "t,x,v,run\n" + "".join(f"{a},{b},{c},{k}\n" for k in (7, 8) for a, b, c in ROWS)
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "facts"),
+    [
+        (PLAIN + "end,,\n", ["--bad-rows", "drop"], {"samples": [4]}),
+        ("* lab\n" + PLAIN, ["--comment", "*"], {"states": ["x", "v"]}),
+        (TWICE, ["--trajectory", "run", "--coords", "run"], None),
+        (TWICE, ["--trajectory", "run"], {"trajectories": 2}),
+        (TWICE, ["--coords", "run"], {"trajectories": 2, "states": ["x", "v"]}),
+        (PLAIN.replace(",", ";").replace(".", ","), ["--decimal", ","], {"states": ["x", "v"]}),
+        ("t;x\n0;1.000\n1;1.500\n2;900\n", ["--decimal", ",", "--thousands", "."], {"samples": [3]}),
+        (PLAIN.replace("x", "Höhe").encode("latin-1"), ["--encoding", "latin-1"], {"states": ["Höhe", "v"]}),
+        (PLAIN, ["--format", "text"], {"samples": [4]}),
+        (PLAIN, ["--format", "numpy"], None),
+        (PLAIN.split("\n", 1)[1], ["--names", "t", "height", "speed"], {"states": ["height", "speed"]}),
+        (PLAIN.replace(",", "~"), ["--separator", "~"], {"states": ["x", "v"]}),
+        (PLAIN.replace("1.0,2.5", "0.0,2.5"), ["--repeated", "spread"], {"trajectories": 1}),
+        (PLAIN.replace("1.0,2.5", "0.0,2.5"), [], None),
+        (TWICE.replace(",run", ",mass"), ["--trials", "none"], None),
+        ("t,x_1,x_2\n0,1,2\n1,2,4\n2,4,3\n", ["--trials", "suffix"], {"trajectories": 2, "states": ["x"]}),
+        ("day,x\n1_2,1\n2_2,2\n3_2,4\n", ["--time-format", "%d_%m"], {"units": {"t": "s"}}),
+        ("date,x\n1/2/24,1\n2/2/24,2\n", ["--dayfirst"], {"samples": [2]}),
+        ("date,x\n1/2/24,1\n2/2/24,2\n", ["--no-dayfirst"], {"samples": [2]}),
+        ("date,x\n1/2/24,1\n2/2/24,2\n", [], None),
+    ],
+)
+def test_options_of_files(tmp_path, capsys, content, words, facts):
+    """Each does what it says, or is refused in its own words; `fit` takes the same."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    code = run("look", path, "--json", *words)
+    said = capsys.readouterr()
+    if facts is None:
+        assert code == 2 and said.err.startswith("fim-dynsys look: expected ")
+    else:
+        assert code == 0
+        found = json.loads(said.out)
+        assert {key: found[key] for key in facts} == facts
+
+
+def test_a_sheet_is_chosen(tmp_path, capsys):
+    pytest.importorskip("openpyxl", reason=".xlsx files need the optional package openpyxl")
+    frame = pd.DataFrame(ROWS, columns=["t", "x", "v"])
+    with pd.ExcelWriter(tmp_path / "a.xlsx") as book:
+        frame.to_excel(book, sheet_name="first", index=False)
+        frame[:3].to_excel(book, sheet_name="second", index=False)
+    assert run("look", tmp_path / "a.xlsx", "--json", "--sheet", "second") == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == [3]
+    assert run("look", tmp_path / "a.xlsx") == 2
+    assert "choose one by --sheet" in capsys.readouterr().err
+
+
+def test_look_lists_a_dozen_states(tmp_path, capsys):
+    names = [f"s{k}" for k in range(30)]
+    lines = "".join(f"{k}," + ",".join(f"{np.sin(k + j):.3f}" for j in range(30)) + "\n" for k in range(9))
+    (tmp_path / "wide.csv").write_text("t," + ",".join(names) + "\n" + lines)
+    assert run("look", tmp_path / "wide.csv") == 0
+    shown = capsys.readouterr().out
+    assert "... and 18 lines more" in shown and "s11:" in shown and "s12:" not in shown
+
+
+EPIDEMIC = '[equations]\ns = "-b*s*i"\ni = "b*s*i - g*i"\n[initial]\ns = 0.99\n'
+
+
+def test_equations_with_a_hidden_state_and_a_column_without_one(tmp_path, capsys):
+    """The whole job: the hidden state is forecast from its fitted values, the held-out part is judged."""
+    path, given = tmp_path / "cases.csv", tmp_path / "sir.toml"
+    state, lines = np.array([0.99, 0.01]), []
+    for k in range(1500):  # Euler's steps of a hundredth
+        if k % 75 == 0:
+            lines.append(f"{k / 100},{state[1]:.8f},{20 + k % 7}\n")
+        rate = 0.9 * state[0] * state[1]
+        state = state + 0.01 * np.array([-rate, rate - 0.3 * state[1]])
+    path.write_text("t,i,temperature\n" + "".join(lines))
+    given.write_text(EPIDEMIC)
+    assert run("fit", path, "--equations", given, "--forecast", 6, "--json", "--out", tmp_path / "o") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["read"][-1] == "left out, without an equation: temperature"
+    assert facts["held out"]["error"] < 0.05
+    assert facts["forecast"][-1]["s"] == pytest.approx(0.08, abs=0.02) and len(facts["forecast"]) == 240
+    for text, said in (
+        (EPIDEMIC.replace("- g", "- temperature*g"), "give --inputs temperature if that drives"),
+        ('[equations]\na = "-b*a"\n', "expected columns called as the states"),
+    ):
+        given.write_text(text)
+        assert run("fit", path, "--equations", given) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["--model", "auto"], ["--order", 2], ["--conserved", "x"], ["--nonnegative", "x"]]
+)
+def test_options_for_unknown_equations_are_refused_beside_given_ones(pendulum, tmp_path, capsys, words):
+    (tmp_path / "e.toml").write_text('[equations]\nx = "v"\nv = "-b*x"\n')
+    assert run("fit", pendulum, "--equations", tmp_path / "e.toml", *words) == 2
+    assert f"expected --equations without {words[0]}" in capsys.readouterr().err
+
+
+def test_a_quantity_that_drifts_contradicts_its_conservation(pendulum, tmp_path, capsys):
+    words = ["fit", pendulum, "--model", "sindy-strong", "--held-out", 0]
+    with pytest.warns(
+        fim_dynsys.errors.DataWarning, match=r"x\^2 \+ v\^2 goes from 1 to 0\.09.* in trajectory 0"
+    ):
+        run(*words, "--conserved", "x^2 + v^2")
+    path = tmp_path / "noisy.csv"
+    noisy = np.column_stack([np.cos(T), -np.sin(T)]) + 0.05 * np.random.default_rng(0).standard_normal(
+        X.shape
+    )
+    path.write_text("t,x,v\n" + "".join(f"{a},{b},{c}\n" for a, (b, c) in zip(T, noisy, strict=True)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", fim_dynsys.errors.DataWarning)
+        assert run(*words[:1], path, *words[2:], "--conserved", "x^2 + v^2") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "came"),
+    [
+        (["--forecast", "0.1min"], 6.0),
+        (["--forecast", "6"], 6.0),
+        (["--forecast", "6s"], 6.0),
+        (["--forecast", "6q"], "expected --forecast in a unit among ms, s, min, h, d, week, got q"),
+        (["--forecast", "6s", "--units", "t=parsec"], "expected --forecast without a unit, got s"),
+        (["--forecast", "-6"], "expected --forecast as a positive time"),
+    ],
+)
+def test_lengths_of_a_forecast(pendulum, capsys, words, came):
+    code = run("fit", pendulum, "--model", "sindy-strong", "--held-out", 0, "--json", *words)
+    said = capsys.readouterr()
+    if isinstance(came, str):
+        assert code == 2 and came in said.err
+    else:
+        assert json.loads(said.out)["forecast"][-1]["t"] == pytest.approx(T[-1] + came)
+
+
+def test_a_forecast_within_a_step_is_warned_of(pendulum, capsys):
+    with pytest.warns(
+        fim_dynsys.errors.DataWarning, match=r"ends within one step of the record: 0\.01 of 0\.05 s"
+    ):
+        run("fit", pendulum, "--model", "sindy-strong", "--held-out", 0, "-q", "--forecast", 0.01)
+    assert "equations" not in capsys.readouterr().err
 
 
 def test_given_equations(pendulum, tmp_path, capsys):

@@ -1,9 +1,12 @@
 """The command `fit`: from a file to equations, their errors, how well they fit and how far they predict."""
 
 import argparse
+import contextlib
 import hashlib
 import inspect
+import io
 import json as as_json
+import re
 import sys
 import tomllib
 import warnings
@@ -15,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from fim_dynsys.commands import installation, reading
-from fim_dynsys.errors import FimDynsysWarning
+from fim_dynsys.errors import DataWarning, FimDynsysWarning, warn
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.registry import load
@@ -28,10 +31,12 @@ RECORD = "fit.json"  # how a fitted model came about, beside what model.save wri
 MODEL = "model sha256"  # key of the record: of the model.json that it is about
 _FORECAST = "forecast.csv"
 _TABLES = ("start", "bounds", "fixed", "initial", "noise")  # of a file of equations, beside [equations]
+_MODEL = "auto"
 _HELD_OUT = 0.2  # share of each trajectory that the forecast is judged by
 _FEWEST = 6  # samples of a trajectory of which a part can be held out
-_ROWS = 200  # of forecast.csv
+_ROWS = 240  # of forecast.csv
 _SHOWN = 6  # of these on the screen
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "week": 604_800.0}  # in seconds
 _BAND = 0.9  # probability of the band that is printed and written
 
 
@@ -39,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `fit`."""
     reading.add_arguments(parser)
     model = parser.add_argument_group("model")
-    model.add_argument("--model", default="auto", help="name that `fim-dynsys available` lists; default auto")
+    model.add_argument("--model", metavar="NAME", help="name that `fim-dynsys available` lists; default auto")
     model.add_argument(
         "--order", type=int, choices=(1, 2), default=1, help="2 for positions without velocities"
     )
@@ -60,9 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     results.add_argument("--report", type=Path, metavar="FILE", help="HTML page about the fit")
     results.add_argument(
         "--forecast",
-        type=float,
+        type=_length,
         metavar="TIME",
-        help="length of a forecast after the last sample, in the unit of the time",
+        help="length of a forecast after the last sample, in the unit of the time, or as 10min, 3h, 30d",
     )
     results.add_argument(
         "--held-out",
@@ -76,14 +81,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def fit(
     data: str,
-    model: str,
+    model: str | None,
     order: int,
     nonnegative: list[str] | None,
     conserved: list[str] | None,
     equations: Path | None,
     out: Path | None,
     report: Path | None,
-    forecast: float | None,
+    forecast: tuple[float, str] | None,
     held_out: float,
     json: bool,
     quiet: bool,
@@ -98,19 +103,23 @@ def fit(
     """
     if not 0.0 <= held_out < 1.0:
         raise ValueError(f"expected --held-out from 0 to below 1, got {held_out:g}")
-    if forecast is not None and not (np.isfinite(forecast) and forecast > 0):
-        raise ValueError(f"expected --forecast as a positive time, got {forecast:g}")
+    if forecast is not None and not (np.isfinite(forecast[0]) and forecast[0] > 0):
+        raise ValueError(f"expected --forecast as a positive time, got {forecast[0]:g}")
     for path in (out, report):
         if path is not None and not path.parent.is_dir():
             raise FileNotFoundError(f"expected an existing folder for {path}, got {path.parent}")
-    made = _model(model, equations, nonnegative, conserved)
+    made = _model(model, equations, order, nonnegative, conserved)
     trajectories = reading.read(data, reading.taken(options))
     if forecast is not None and trajectories.input_names:
         raise ValueError(
             "expected a model without inputs for --forecast, for later inputs are not known; "
             "use simulate in Python"
         )
+    horizon = None if forecast is None else _horizon(*forecast, trajectories)
     account = reading.in_options(reading.account(trajectories, data))
+    if equations is not None:
+        trajectories, said = _of_equations(trajectories, given_equations(equations)["expressions"], equations)
+        account += said
     if not quiet and not json:
         print(account, file=sys.stderr)
     fitted = made.fit(trajectories, order=order) if order != 1 else made.fit(trajectories)
@@ -120,12 +129,15 @@ def fit(
     }
     facts |= {"equations": _equations(fitted), "fit": _quality(fitted)}
     if not json:
-        fitted.print(errors=True)
+        written = io.StringIO()
+        with contextlib.redirect_stdout(written):
+            fitted.print(errors=True)
+        print(reading.in_options(written.getvalue()), end="")
     facts["held out"] = _judged(made, trajectories, order, held_out)
     if not json:
         print(_held_out_line(facts["held out"]))
-    if forecast is not None:
-        facts["forecast"] = _ahead(fitted, forecast, out, quiet or json)
+    if horizon is not None:
+        facts["forecast"] = _ahead(fitted, horizon, out, quiet or json)
     if out is not None:
         folder = save(fitted, data, out, command, account)
         facts["folder"] = str(folder)
@@ -146,16 +158,59 @@ def fit(
     return 0
 
 
+def _length(text: str) -> tuple[float, str]:
+    """``10`` or ``10min`` as a number and a unit."""
+    found = re.fullmatch(r"\s*(\S*?)\s*([a-z]*)\s*", text)
+    try:
+        return float(found[1] if found else text), found[2] if found else ""
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a time, as 10 or 10min, got {text!r}") from None
+
+
+def _horizon(length: float, unit: str, data: Trajectories) -> float:
+    """The length of a forecast in the unit of the data; one within a step of the record is warned of."""
+    of_data = data.units.get("t", "")
+    if unit and unit != of_data:
+        if of_data not in _UNITS:
+            of_data = of_data or "not known; --units t=s gives it"
+            raise ValueError(
+                f"expected --forecast without a unit, got {unit}; that of the times is {of_data}"
+            )
+        if unit not in _UNITS:
+            raise ValueError(f"expected --forecast in a unit among {', '.join(_UNITS)}, got {unit}")
+        length *= _UNITS[unit] / _UNITS[of_data]
+    step = float(np.median(np.concatenate([np.diff(t) for t, _ in data.arrays()])))
+    if length < step:
+        warn(
+            f"--forecast ends within one step of the record: {length:g} of {step:g} {of_data}".rstrip(),
+            DataWarning,
+        )
+    return length
+
+
 def _model(
-    name: str, equations: Path | None, nonnegative: list[str] | None, conserved: list[str] | None
+    name: str | None,
+    equations: Path | None,
+    order: int,
+    nonnegative: list[str] | None,
+    conserved: list[str] | None,
 ) -> VectorFieldModel:
     """The model that is asked for, with prior knowledge."""
     if equations is not None:
-        if nonnegative or conserved:
+        given = {
+            "--model": name,
+            "--order": order != 1,
+            "--nonnegative": nonnegative,
+            "--conserved": conserved,
+        }
+        both = [option for option, value in given.items() if value]
+        if both:
             raise ValueError(
-                "expected --equations without --nonnegative and --conserved, which are for unknown equations"
+                f"expected --equations without {', '.join(both)}, which {'is' if len(both) == 1 else 'are'} "
+                "for unknown equations"
             )
         return load("equations", **given_equations(equations))
+    name = _MODEL if name is None else name
     if not (nonnegative or conserved):
         return load(name)
     if "knowledge" not in inspect.signature(type(load(name))).parameters:
@@ -191,7 +246,37 @@ def given_equations(path: Path) -> dict[str, Any]:
     return {"expressions": sides} | {name: content[name] for name in _TABLES if name in content}
 
 
+def _of_equations(data: Trajectories, sides: dict[str, str], path: Path) -> tuple[Trajectories, str]:
+    """The columns that equations have as states, and a line of the account about others."""
+    others = [name for name in data.state_names if name not in sides]
+    used = [
+        name
+        for name in others
+        if any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", side) for side in sides.values())
+    ]
+    if used:
+        raise ValueError(
+            f"expected an equation in {path} for each column that it uses, got none for {', '.join(used)}; "
+            f"give --inputs {' '.join(used)} if that drives the system"
+        )
+    kept = [name for name in data.state_names if name in sides]
+    if not kept:
+        raise ValueError(
+            f"expected columns called as the states of {path}, {', '.join(sides)}, got "
+            f"{', '.join(data.state_names)}; rename the states there"
+        )
+    if not others:
+        return data, ""
+    return data.select_states(kept), f"\n  left out, without an equation: {', '.join(others)}"
+
+
 # ---------------------------------------------------------------------- what came of it
+
+
+def _context(fitted: VectorFieldModel) -> Trajectories:
+    """What a forecast goes on from: with hidden states as they were fitted."""
+    whole = fitted.field_.context
+    return fitted.context_ if fitted.context_.dim == fitted.field_.dim or whole is None else whole
 
 
 def _equations(fitted: VectorFieldModel) -> list[str]:
@@ -240,13 +325,14 @@ def _compared(model: VectorFieldModel, data: Trajectories, n_last: list[int]) ->
     errors, inside, total = [], 0, 0
     for k in range(len(n_last)):
         t, x = data.arrays()[k]
-        seen = model.context_[k]
+        seen = _context(model)[k]
         end = seen.arrays()[0][0][-1]
         later = t > end
         ahead = model.forecast(seen, t[later] - end, bands=(_BAND,), observed=True, progress=False)
-        d = data.dim  # positions come first where velocities were added
-        median, truth = ahead["median"].values[0][:, :d], x[later]
-        low, high = (ahead[side].values[0, 0][:, :d] for side in ("low", "high"))
+        # Velocities may have been added to positions, and hidden states to those that were measured.
+        measured = [model.feature_names.index(name) for name in data.state_names]
+        median, truth = ahead["median"].values[0][:, measured], x[later]
+        low, high = (ahead[side].values[0, 0][:, measured] for side in ("low", "high"))
         errors.append(((median - truth) / spread).ravel())
         known = np.isfinite(truth)
         inside += int(((low <= truth) & (truth <= high))[known].sum())
@@ -285,9 +371,10 @@ def _ahead(
     fitted: VectorFieldModel, horizon: float, out: Path | None, silent: bool
 ) -> list[dict[str, float]]:
     """Forecast beyond the last samples; a table on the screen, and a file beside the model."""
-    ahead = fitted.forecast(fitted.context_, np.linspace(0.0, horizon, _ROWS + 1)[1:], bands=(_BAND,))
+    known = _context(fitted)
+    ahead = fitted.forecast(known, np.linspace(0.0, horizon, _ROWS + 1)[1:], bands=(_BAND,))
     rows = []
-    for k in range(len(fitted.context_)):
+    for k in range(len(known)):
         for j in range(_ROWS):
             row: dict[str, float] = {"trajectory": k, "t": float(ahead["t"].values[k, j])}
             for i, name in enumerate(fitted.feature_names):
@@ -304,9 +391,11 @@ def _ahead(
     if not silent:
         print(
             f"\nforecast, with {100 * _BAND:.0f} % bands"
+            + (f", t in {unit}" if (unit := known.units.get("t")) else "")
             + (f" (all in {out / _FORECAST})" if out is not None else "")
         )
-        print(shown.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
+        times = {"t": lambda value: f"{value:.6g}"}
+        print(shown.to_string(index=False, formatters=times, float_format=lambda value: f"{value:.4g}"))
     return rows
 
 

@@ -15,6 +15,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.reading.reader import READ
 
 _BARS = " ▁▂▃▄▅▆▇█"
+_SHOWN = 12  # states that are listed and drawn
 _WIDTH = 60  # characters of a curve in text
 _VELOCITY = re.compile(
     r"(.*[_ ])?(v|vel|velocity|speed|omega|dot|dx|dy|rate)([_ ].*)?|.*(dot|velocity|speed)|v[xyz]|"
@@ -69,8 +70,10 @@ def look(data: str, plot: Path | None, json: bool, command: str, **options: Any)
         print(as_json.dumps(facts, indent=2))
     else:
         print(reading.in_options(reading.account(trajectories, data)), file=sys.stderr)
-        print(repr(trajectories).removesuffix(f"\n  {trajectories.dataset.attrs.get(READ)}"))  # said above
-        for name, curve in curves(trajectories):
+        shown = repr(trajectories).removesuffix(f"\n  {trajectories.dataset.attrs.get(READ)}").split("\n")
+        more = [f"  ... and {len(shown) - _SHOWN - 1} lines more"] if len(shown) > _SHOWN + 1 else []
+        print("\n".join([*shown[: _SHOWN + 1], *more]))  # the account was given above
+        for name, curve in curves(trajectories)[:_SHOWN]:
             print(f"  {name:>12.12s} {curve}")
         print("\n".join(["", f"To fit it:  {proposed[0]}", *(f"  {why}" for why in proposed[1])]))
     if plot is not None:

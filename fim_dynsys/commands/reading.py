@@ -22,9 +22,12 @@ _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(?:(\[\])|(\"[^\"]*\"|'[^']*'|-
 _CALLS = (
     (r"Trajectories\.from_(file|dataframe): ", ""),
     (r"See field_\.fit_info; more", "More"),
+    (r"; model\.ensemble\(n\) shows how far they may vary", ""),
+    (r", and their noise is not known \(sigma= gives it\)", ""),
     (r"; with observed=\[\.\.\.\] not all need to be in the data", ""),
     (r"Trajectories: expected units as text for", "expected --units with"),
     (r"\bKnowledge\.(nonnegative|conserved)\b", r"--\1"),
+    (r"the data contradict what is to be conserved: ", "the data contradict --conserved: "),
     (r"\bKnowledge: ", "--nonnegative and --conserved: "),
     (
         r"\bload: expected the name of a registered model",
@@ -34,6 +37,11 @@ _CALLS = (
     (r"\bload_fitted: expected a folder that model\.save wrote", "expected a folder that `fit --out` wrote"),
     (r"[\w-]+\.explore: expected n_draws", "expected --members"),
     (r"[\w-]+\.fit: expected order 1;", "expected --order 1;"),
+    (
+        r"expected a search with order=2, .* got refine=True and (\d+) samples; .* at least (\d+)",
+        r"expected at least \2 samples with --order 2, got \1",
+    ),
+    (r"\border=2\b", "--order 2"),
     (r"\[Errno \d+\] (No such file or directory): ('.*')", r"expected a file, got \2 (\1)"),
     (rf"\bexpected ({'|'.join(_NAMES)}) as ", lambda found: f"expected --{found[1].replace('_', '-')} as "),
 )

@@ -36,6 +36,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField, omegas_of
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.residual import ResidualField
+from fim_dynsys.models.constraints_applied import contradictions
 from fim_dynsys.models.driving import InputFunction
 from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
 from fim_dynsys.models.fit_quality import compared
@@ -309,6 +310,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if order != 1:
             trajectories = self._second_order(trajectories, order, given)
         self.check_context(trajectories)
+        self._warn_of_knowledge(trajectories)
         rates = None if "x_dot" in given else slopes
         if rates is not None:
             check_step(self._caller, t, rates, trajectories)
@@ -513,6 +515,15 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             warn(
                 f"{self._caller}.{method}: {few}; other equations may fit as well, see ensemble().",
                 FitWarning,
+            )
+
+    def _warn_of_knowledge(self, trajectories: Trajectories) -> None:
+        against = contradictions(getattr(self, "knowledge", None), trajectories)
+        if against:
+            warn(
+                f"{self._caller}.fit: the data contradict what is to be conserved: {'; '.join(against)}. "
+                "The fit keeps to it; leave it out if it does not hold.",
+                DataWarning,
             )
 
     def check_context(self, trajectories: Trajectories) -> None:

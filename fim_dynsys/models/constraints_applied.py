@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fim_dynsys.estimation.known import Reader
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.posterior import FittedField
@@ -13,6 +14,10 @@ from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.standard_errors import standard_errors
+from fim_dynsys.trajectories.container import Trajectories
+
+_FEWEST = 5  # samples of a trajectory along which a quantity can be seen to drift
+_DRIFT = 0.2  # of the ranges that a quantity would have if one state alone varied, summed over states
 
 
 def honoured(
@@ -101,3 +106,57 @@ def with_errors(
     return DrivenField(
         extended, constrained.input_names, context=constrained.context, fit_info=constrained.fit_info
     )
+
+
+def contradictions(given: object, trajectories: Trajectories) -> list[str]:
+    """What data say against conserved quantities, beyond what noise around them would.
+
+    A conserved quantity with noise scatters from sample to sample; one that is not drifts along a trajectory.
+
+    Parameters
+    ----------
+    given : Knowledge, dict or None
+        What is to hold.
+    trajectories : Trajectories
+        What was observed.
+
+    Returns
+    -------
+    list of str
+    """
+    knowledge = Knowledge.of(given)
+    if knowledge is None or not knowledge.conserved:
+        return []
+    import sympy
+
+    names = trajectories.state_names
+    complete = [x[np.isfinite(x).all(axis=1)] for _, x in trajectories.arrays()]
+    found = []
+    for text in knowledge.conserved:
+        try:
+            expression = Reader("Knowledge", names, ())(text)
+        except ValueError:  # searches refuse it
+            continue
+        symbols = sorted(expression.free_symbols, key=str)
+        places = [names.index(str(symbol)) for symbol in symbols if str(symbol) in names]
+        if len(places) < len(symbols):
+            continue
+        value = sympy.lambdify(symbols, expression, "numpy")
+        for k, x in enumerate(complete):
+            if len(x) < _FEWEST:
+                continue
+            states, middle = x[:, places].T, x[:, places].mean(axis=0)
+            with np.errstate(all="ignore"):
+                along = value(*states) * np.ones(len(x))
+                alone = [
+                    np.ptp(value(*(s if i == j else middle[j] for j, s in enumerate(states))))
+                    for i in range(len(places))
+                ]
+            scatter = np.std(np.diff(along)) / np.sqrt(2.0)
+            if np.std(along) > 2.0 * scatter and np.ptp(along) > _DRIFT * np.sum(alone):
+                found.append(
+                    f"{text} goes from {along[0]:.3g} to {along[-1]:.3g} in trajectory {k}, between "
+                    f"{along.min():.3g} and {along.max():.3g}"
+                )
+                break
+    return found

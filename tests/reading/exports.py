@@ -339,6 +339,16 @@ def animals_as_columns():
 
 
 @form
+def two_labels_that_tell_trajectories_apart():
+    cells = [
+        [n, k, *row] for n, k, part in (("a", "1", CELLS), ("a", "2", HALF), ("b", "1", HALF)) for row in part
+    ]
+    return text("community,replicate,t,x,v\n" + rows(cells=sorted(cells, key=lambda row: float(row[2]))),
+                x=[X, 0.5 * X, 0.5 * X], t=[T] * 3, says="3 trajectories",
+                coords={"replicate": [1, 2, 1], "community": ["a", "a", "b"]})  # fmt: skip
+
+
+@form
 def wells_as_columns():
     cells = [[*row, row[1]] for row in CELLS]
     return text("Time,A1,A2,A3\n" + rows(cells=cells), states=("A1", "A2", "A3"), says='trials="suffix"',

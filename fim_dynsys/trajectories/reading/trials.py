@@ -54,7 +54,27 @@ def group_columns(table: Table, options: Options, given: Sequence[str]) -> list[
         whole = is_text(column) or bool(np.all(values == np.floor(values)))
         if (called and whole) or (is_text(column) and different > 1 and _restarts_with(table, name, options)):
             found.append(name)
+    labels = [c for c in frame if c not in found and c not in given and _is_label(frame[c])]
+    if found and labels and not _grow_within(table, found) and _grow_within(table, [*found, *labels]):
+        found += labels
     return found
+
+
+def _is_label(column: pd.Series) -> bool:
+    return is_text(column) and not dates.looks_dated(column) and column.notna().all() and column.nunique() > 1
+
+
+def _grow_within(table: Table, columns: Sequence[str]) -> bool:
+    """Whether a column that is called time grows within each group of rows that columns tell apart."""
+    groups = codes(table.frame, columns)
+    if groups is None or (groups.max() + 1) * _SPARE > len(groups):
+        return False
+    for column in table.frame:
+        values = numbers_of(table.frame[column])
+        called = clocks.is_time_name(column) or clocks.is_unit_name(column)
+        if called and np.isfinite(values).all():
+            return all((np.diff(values[groups == k]) > 0).all() for k in range(groups.max() + 1))
+    return False
 
 
 def _words(name: str) -> str:
