@@ -122,11 +122,7 @@ class Region:
             order = [self.names.index(name) for name in names]
             return Region(self.low[order], self.high[order], names)
         if self.is_named:
-            unknown = [name for name in self.names if name not in names]
-            raise ValueError(
-                f"{caller}: expected a region of the states {', '.join(names)}, got one of "
-                f"{', '.join(unknown)}; name states or leave the names out."
-            )
+            raise unknown_states(self, names, caller)
         return Region(self.low, self.high, names)
 
     def contains(self, x: np.ndarray) -> np.ndarray:
@@ -202,6 +198,15 @@ class Region:
     def __repr__(self) -> str:
         bounds = ", ".join(f"{name!r}: ({low:g}, {high:g})" for name, (low, high) in self.pairs.items())
         return f"Region({{{bounds}}})"
+
+
+def unknown_states(box: Region, state_names: Sequence[str], caller: str) -> ValueError:
+    """The error about a box that names what is no state."""
+    unknown = [name for name in box.names if name not in state_names]
+    return ValueError(
+        f"{caller}: expected a region of the states {', '.join(state_names)}, got one of "
+        f"{', '.join(unknown)}; name states or leave the names out."
+    )
 
 
 def _default_names(dim: int) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import Scales
-from fim_dynsys.regions import Region
+from fim_dynsys.regions import Region, unknown_states
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -442,7 +442,30 @@ def resolve_region(field: VectorField, region: RegionLike | None, caller: str) -
     """
     if region is None:
         return _default_region(field, caller)
-    return Region(cast(Any, region)).of_states(field.state_names, caller)  # takes more than it holds
+    return region_of(field.state_names, region, caller)
+
+
+def region_of(state_names: Sequence[str], region: RegionLike, caller: str) -> Region:
+    """A box as the user passed it, with its coordinates in the order of these states.
+
+    Parameters
+    ----------
+    state_names : sequence of str
+        Names of the states.
+    region : Region, dict or sequence of pairs
+        The box.
+    caller : str
+        Name of the function that was called, for the error.
+
+    Raises
+    ------
+    ValueError
+        If the dimension is wrong or a name is no state's.
+    """
+    box = Region(cast(Any, region))  # takes more than it holds
+    if isinstance(region, Mapping) and box.dim == len(state_names) and set(region) != set(state_names):
+        raise unknown_states(box, state_names, caller)
+    return box.of_states(state_names, caller)
 
 
 def _default_region(field: VectorField, caller: str) -> Region:

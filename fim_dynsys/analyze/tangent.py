@@ -101,6 +101,7 @@ class Carried(NamedTuple):
     divergence: np.ndarray  # (n,), its integral
     failed: np.ndarray  # (n,) bool
     status: np.ndarray  # (n,)
+    n_steps: int  # of the one that took most
 
 
 def carry_by_neighbours(
@@ -142,7 +143,14 @@ def carry_by_neighbours(
     failed = np.isin(status, list(FAILURES))
     carried = (ends[:, 1 : k + 1] - ends[:, k + 1 :]) / (2.0 * _NEIGHBOUR * length)
     first = np.take_along_axis(status, np.argmax(failed, axis=1)[:, None], axis=1)[:, 0]
-    return Carried(ends[:, 0], np.moveaxis(carried, 1, 2), np.full(n, np.nan), np.any(failed, axis=1), first)
+    return Carried(
+        ends[:, 0],
+        np.moveaxis(carried, 1, 2),
+        np.full(n, np.nan),
+        np.any(failed, axis=1),
+        first,
+        int(solution.n_steps.max()),
+    )
 
 
 def carry(
@@ -152,6 +160,7 @@ def carry(
     duration: float | np.ndarray,
     length: np.ndarray,
     rtol: float,
+    max_steps: int = 100_000,
 ) -> Carried:
     """Carry states ``(n, d)`` and tangent vectors ``(n, d, k)`` along the flow.
 
@@ -167,6 +176,8 @@ def carry(
         Unit of each state, to which tolerances are relative too.
     rtol : float
         Relative tolerance of the local error.
+    max_steps : int
+        Steps that each may take.
 
     Returns
     -------
@@ -177,7 +188,16 @@ def carry(
     tangent = TangentField(field, k, length)
     t = np.stack([np.zeros(n), np.broadcast_to(duration, (n,))], axis=1)
     # Tangent vectors may well grow by more than a trajectory may.
-    solution = integrate([tangent], z, t, rtol=rtol, atol=rtol * tangent.length_scale, escape=1e12)
+    solution = integrate(
+        [tangent], z, t, rtol=rtol, atol=rtol * tangent.length_scale, escape=1e12, max_steps=max_steps
+    )
     end = solution.x_stop
     failed = np.isin(solution.status, list(FAILURES))
-    return Carried(end[:, :d], end[:, d:-1].reshape(n, d, k), end[:, -1], failed, solution.status)
+    return Carried(
+        end[:, :d],
+        end[:, d:-1].reshape(n, d, k),
+        end[:, -1],
+        failed,
+        solution.status,
+        int(solution.n_steps.max()),
+    )

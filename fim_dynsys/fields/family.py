@@ -62,7 +62,7 @@ class FieldFamily(abc.ABC):
         self.parameter = str(parameter)
         names = tuple(f"x{i}" for i in range(self.dim)) if state_names is None else state_names
         self.state_names = tuple(str(name) for name in names)
-        self.region = region
+        self.region = None if region is None else region.of_states(self.state_names, type(self).__name__)
         self.scales = scales
         self._latest: tuple[float, VectorField] | None = None
 

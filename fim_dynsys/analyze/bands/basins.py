@@ -169,8 +169,8 @@ def basin_probabilities(
     check_whole("basin_probabilities", 0, seed=seed)
     level = check_number("basin_probabilities", "level", level, 0.0, 1.0)
     field = unwrap(field, "basin_probabilities")
-    drawn = drawn_fields(field, n_draws, seed, "basin_probabilities")
     region = resolve_region(field, region, "basin_probabilities")
+    drawn = drawn_fields(field, n_draws, seed, "basin_probabilities")
     common = {"resolution": resolution, "n_sample": n_sample, "seed": seed, "progress": False, **options}
     whole = basins(field, region, budget=budget, **common)
     k = len(whole.attractors)

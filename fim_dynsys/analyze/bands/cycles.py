@@ -219,11 +219,11 @@ def cycle_bands(
     check_whole("cycle_bands", 0, seed=seed)
     level = check_number("cycle_bands", "level", level, 0.0, 1.0)
     field = unwrap(field, "cycle_bands")
+    region = resolve_region(field, region, "cycle_bands")
     if isinstance(n_draws, EnsembleField) or field.context is None or not isinstance(field, PosteriorField):
         drawn = drawn_fields(field, n_draws, seed, "cycle_bands")
     else:
         drawn = conditioned_draws(field, n_draws, seed=seed)
-    region = resolve_region(field, region, "cycle_bands")
     cycles = limit_cycles(field, region, seed=seed, progress=progress) if cycles is None else cycles
     n, m, d = len(cycles), len(drawn), field.dim
     period, logs = np.full((n, m), np.nan), np.full((n, m, d), np.nan)

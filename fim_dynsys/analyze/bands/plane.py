@@ -19,6 +19,7 @@ from fim_dynsys.analyze.results import (
     Variables,
     counted,
     progress_bar,
+    region_of,
     resolve_region,
 )
 from fim_dynsys.analyze.tracing.branches import Bifurcation
@@ -200,6 +201,8 @@ def curves_from_data(
         raise TypeError(
             f"curves_from_data: expected a model that infers vector fields, got {type(model).__name__}."
         )
+    if region is not None:
+        region = region_of(trajectories.state_names, region, "curves_from_data")
     values, contexts = _by_pair(trajectories, parameters)
     with progress_bar(progress, 2 + n_draws, "curves", "step") as bar:
         plane = FieldPlane.from_fields(values, model.infer_many(contexts), parameters)

@@ -174,16 +174,16 @@ def _curves_from(
     progress: bool | None,
 ) -> BifurcationCurves:
     """The curves that begin at the bifurcations met over the first parameter."""
+    example = plane.at(p_range[0], q0)
+    box = example.region if region is None else resolve_region(example, region, "bifurcation_curves")
     diagram = continuation(
-        plane.family(q0), x0, p_range, region, p0=p0, cycles=cycles, budget=budget, progress=progress
+        plane.family(q0), x0, p_range, box, p0=p0, cycles=cycles, budget=budget, progress=progress
     )
     if diagram.conserved:
         raise ValueError(
             f"bifurcation_curves: expected a plane of fields without conserved sums, got one that conserves "
             f"{', '.join(diagram.conserved)}; express a state by the others, or use continuation."
         )
-    example = plane.at(diagram.p_range[0], q0)
-    box = example.region if region is None else resolve_region(example, region, "bifurcation_curves")
     system = System(plane, p_range, q_range, box, diagram.equilibria or diagram.cycles)
     begun = [event for event in diagram.bifurcations if event.kind in (_FOLD, _HOPF)]
     left = budget - diagram.effort.points

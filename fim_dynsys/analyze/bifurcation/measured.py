@@ -27,6 +27,7 @@ from fim_dynsys.analyze.results import (
     Variables,
     counted,
     progress_bar,
+    region_of,
     resolve_region,
 )
 from fim_dynsys.analyze.tracing.branches import (
@@ -316,6 +317,8 @@ def bifurcations_from_data(
     """
     _check([model, *(others or ())], n_draws, level, seed)
     check_flags("bifurcations_from_data", cycles=cycles)
+    if region is not None:
+        region = region_of(trajectories.state_names, region, "bifurcations_from_data")
     values, contexts = _by_value(trajectories, parameter)
     others = _alternatives(model, contexts) if others is None else others
     with progress_bar(progress, 3 + len(others) + n_draws, "bifurcations", "step") as bar:

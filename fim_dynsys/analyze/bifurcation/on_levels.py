@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,15 +9,13 @@ from numpy.typing import ArrayLike
 from fim_dynsys.analyze.conserved import ConservedSums, as_given, conserved_by, conserved_sums, read_sum
 from fim_dynsys.analyze.cycles.periodic import LimitCycles
 from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
+from fim_dynsys.analyze.results import RegionLike, region_of
 from fim_dynsys.analyze.tracing.branches import Bifurcation, Branch, Continuation
 from fim_dynsys.errors import real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
-
-if TYPE_CHECKING:
-    from fim_dynsys.analyze.results import RegionLike
 
 _SHARES = (0.0, 0.38, 1.0)  # of the parameter range, at which a sum must be conserved
 _SAME_LEVEL = 1e-6  # of the largest total, by which several starts may miss one level
@@ -80,7 +77,7 @@ def reduced(
     family: FieldFamily | VectorField,
     x0: ArrayLike | LimitCycles,
     p_range: tuple[float, float],
-    region: "RegionLike | None",
+    region: RegionLike | None,
     level: LevelLike | None,
     over: str | None,
 ) -> Reduced | None:
@@ -107,7 +104,7 @@ def reduced(
     starts = np.atleast_2d(real_array(known, "continuation", "x0"))
     if starts.ndim != 2 or starts.shape[1] != dim or not len(starts) or not np.isfinite(starts).all():
         return None  # the caller's checks say what is wrong
-    box = family.region if region is None else Region(region).of_states(names, "continuation")
+    box = family.region if region is None else region_of(names, region, "continuation")
     around = _around(starts, names) if box is None else box
     sums = _sums(family, around, p_range)
     if not len(sums) and level is None and over is None:

@@ -19,12 +19,12 @@ _SHORTEST = 1e-3  # of the ray's length: the nearest start
 _BESIDE = 12  # starts on either side of a cycle, likewise
 _NEAREST, _FARTHEST = 1e-4, 0.3  # of its size
 _BETWEEN = 60  # starts, evenly spaced, between two cycles that cannot be neighbours
-_FINER, _SUBDIVISIONS = 10, 2  # starts within a bracket, and how many times
+_FINER, _SUBDIVISIONS = 10, 2  # starts within a bracket, and how many times at most
 _RTOL = 1e-7  # displacements are then known to as much
 _CLOSED = 1e-5  # displacement by the distance that is none: that of a family of closed orbits
 _SAMPLES = 250  # of the first window, of which one before and one after a crossing show it
-_FIRST, _WINDOWS = 25.0, 3  # time scales, and windows of that length, twice that, and so on
-_PERIODS = 1.5  # of a known cycle, for one return beside it
+_FIRST, _WINDOWS = 25.0, 7  # time scales, and windows of that length in which a path comes back
+_PERIODS, _TWICE = 1.1, 2  # of a known cycle, and windows of that length, for a return beside it
 _STEPS = 2_000  # in a window: more are those of stiff corners, where explicit steps are of no use
 # Logarithm of the multiplier below which a cycle draws all around it onto itself in part of a turn: a second
 # one beside it would be a canard, and a return map tells nothing of it.
@@ -33,6 +33,7 @@ _FLAT = -200.0
 # sign: that is lost in the error of the integration.
 _FLAT_MAP = 0.1
 _TIMES = 0.2  # relative difference of the times of return on both sides of a cycle: more is a jump of the map
+_ATTRACTS = 1e-3  # rate towards an equilibrium, by the field's own, that linear terms decide
 _REST = 1e-6  # speed, by that of the field, of a trajectory at rest
 
 
@@ -41,9 +42,11 @@ class _Bracket(NamedTuple):
 
     low: float
     high: float
-    time: float  # once round
+    closes: float  # where the line through both displacements is zero
+    time: float  # once round from there
     attracts: bool
     flat: bool  # whether the displacement there is small for the distance of the two
+    plain: bool  # whether it is not, and both take about as long: one cycle, and no jump of the return map
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +61,10 @@ class _Line:
     def states(self, s: np.ndarray) -> np.ndarray:
         return self.origin + s[:, None] * self.along * self.search.length
 
-    def returns(self, s: np.ndarray, first: float, windows: int) -> tuple[np.ndarray, np.ndarray]:
+    def returns(self, s: np.ndarray, window: float, windows: int) -> tuple[np.ndarray, np.ndarray]:
         """Where trajectories cross the line again in the direction in which they left, and after what time.
 
-        NaN for those that do not within windows of time, each twice as long as the one before.
+        NaN for those that do not within so many windows of time. Starts outside the region have one.
         """
         search, length = self.search, self.search.length
         normal = np.array([-self.along[1], self.along[0]])
@@ -69,11 +72,11 @@ class _Line:
         z = self.states(s)
         sense = np.sign(search.field(z) / length @ normal)
         rows = np.flatnonzero((np.abs(sense) == 1) & search.chart.inside(z))
-        z, elapsed, window = z[rows], 0.0, first
+        waits = search.chart.region.contains(search.chart.states(z))
+        z, t = z[rows], np.linspace(0.0, window, _SAMPLES + 1)
         for number in range(windows):
             if not len(rows) or not search.affords():
                 break
-            t = np.linspace(0.0, window, _SAMPLES * 2**number + 1)
             solution = integrate(
                 [search.field],
                 z,
@@ -99,16 +102,16 @@ class _Line:
                 flow, off = search.field(x) / length, (x - self.origin) / length
                 late = (off @ normal) / (flow @ normal)
                 back[rows[here]] = off @ self.along - late * (flow @ self.along)
-                times[rows[here]] = elapsed + k * t[1] + spent[:, 1] - late
+                times[rows[here]] = number * window + k * t[1] + spent[:, 1] - late
             going = (solution.status == Status.SUCCESS) & ~crosses.any(axis=1)
             speed = np.linalg.norm(search.field(solution.x_stop) / search.field.scales.speed, axis=1)
-            going &= speed > _REST
-            rows, z, elapsed, window = rows[going], solution.x_stop[going], elapsed + window, 2.0 * window
+            going &= (speed > _REST) & waits[rows]
+            rows, z = rows[going], solution.x_stop[going]
         return back, times
 
-    def brackets(self, s: np.ndarray, first: float, windows: int) -> list[_Bracket]:
+    def brackets(self, s: np.ndarray, window: float, windows: int) -> list[_Bracket]:
         """Neighbouring starts between which a trajectory closes."""
-        back, times = self.returns(s, first, windows)
+        back, times = self.returns(s, window, windows)
         known = np.flatnonzero(np.isfinite(back))
         s, back, times = s[known], back[known], times[known]
         moved = back - s
@@ -119,33 +122,65 @@ class _Line:
         for i in range(len(s) - 1):
             if outwards[i] * outwards[i + 1] < 0 and s[i] * s[i + 1] > 0 and not closed[i : i + 2].all():
                 nearer = i if abs(s[i]) < abs(s[i + 1]) else i + 1
-                time = float(np.mean(times[i : i + 2]))
-                if abs(times[i] - times[i + 1]) > _TIMES * time and abs(s[i + 1] - s[i]) < _TIMES * abs(s[i]):
+                share = float(moved[i] / (moved[i] - moved[i + 1]))
+                time = float(times[i] + share * (times[i + 1] - times[i]))
+                even = bool(abs(times[i] - times[i + 1]) < _TIMES * time)
+                if not even and abs(s[i + 1] - s[i]) < _TIMES * abs(s[i]):
                     continue
-                slope = float(np.abs(moved[i : i + 2]).max() / abs(s[i + 1] - s[i]))
+                low, high = float(s[i]), float(s[i + 1])
+                slope = float(np.abs(moved[i : i + 2]).max() / abs(high - low))
                 found.append(
                     _Bracket(
-                        float(s[i]), float(s[i + 1]), time, bool(outwards[nearer] > 0), slope < _FLAT_MAP
+                        low,
+                        high,
+                        low + share * (high - low),
+                        time,
+                        bool(outwards[nearer] > 0),
+                        slope < _FLAT_MAP,
+                        even and slope >= _FLAT_MAP,
                     )
                 )
         return found
 
-    def look(self, s: np.ndarray, first: float, windows: int, size: float) -> bool:
+    def look(self, s: np.ndarray, window: float, windows: int, size: float) -> bool:
         """Search the line for cycles that are not known; whether one was found."""
         before = len(self.search.found)
-        for bracket in self.brackets(s, first, windows):
-            for _ in range(_SUBDIVISIONS):
-                ends = np.linspace(bracket.low, bracket.high, _FINER)
-                finer = self.brackets(ends, 1.5 * bracket.time, 1)
-                if not finer:
-                    break
-                bracket = finer[0]
-            if not finer and not bracket.flat:
-                continue  # the displacement jumps, as where a path is caught by something else
-            middle = self.states(np.array([(bracket.low + bracket.high) / 2]))[0]
-            smallest = min(size, abs(bracket.low))
-            self.search.try_guess(middle, bracket.time, smallest, 1 if bracket.attracts else -1)
+        for bracket in self.brackets(s, window, windows):
+            self._find_within(bracket, size)
         return len(self.search.found) > before
+
+    def _find_within(self, bracket: _Bracket, size: float) -> None:
+        """Correct the cycle that crosses the line between two starts, from closer by where that is needed."""
+        if bracket.plain:
+            if not self._is_crossed(bracket):
+                self._guess(bracket, size)
+            if self._is_crossed(bracket):
+                return
+        for _ in range(_SUBDIVISIONS):
+            ends = np.linspace(bracket.low, bracket.high, _FINER)
+            finer = self.brackets(ends, _PERIODS * bracket.time, _TWICE)
+            if not finer:
+                break
+            bracket = finer[0]
+        if finer or bracket.flat:  # else the displacement jumps, as where a path is caught by something else
+            self._guess(bracket, size)
+
+    def _guess(self, bracket: _Bracket, size: float) -> None:
+        z = self.states(np.array([bracket.closes]))[0]
+        smallest = min(size, abs(bracket.low))
+        self.search.try_guess(z, bracket.time, smallest, 1 if bracket.attracts else -1)
+
+    def _is_crossed(self, bracket: _Bracket) -> bool:
+        """Whether a known cycle crosses the line between the starts of a bracket."""
+        normal = np.array([-self.along[1], self.along[0]])
+        for cycle in self.search.found:
+            away = (cycle.samples - self.origin) / self.search.length
+            height, place = away @ normal, away @ self.along
+            k = np.flatnonzero((height[:-1] < 0) != (height[1:] < 0))
+            at = place[k] + height[k] / (height[k] - height[k + 1]) * (place[k + 1] - place[k])
+            if ((at > bracket.low) & (at < bracket.high)).any():
+                return True
+        return False
 
 
 def search_rays(search: Search) -> None:
@@ -161,6 +196,11 @@ def search_rays(search: Search) -> None:
     points = fixed_points(search.counted.inner, region, budget=budget, slow=0.0, n_draws=0)
     search.counted.points += points.effort.points
     isolated = np.array([status is not PointStatus.NOT_ISOLATED for status in points.status], dtype=bool)
+    # Stable ones attract, unstable ones backwards in time; nothing is known of kinds on the axis.
+    rates = points.eigenvalues[isolated].real * search.field.scales.time
+    for direction in (1, -1):
+        attracts = (direction * rates < -_ATTRACTS).all(axis=1)
+        search.nodes[direction] = points.x[isolated][attracts & points.is_root[isolated]]
     # One of index -1, a saddle, is enclosed only together with others.
     centres = points.x[isolated & chart.holds(points.x) & ~(points.index == -1)]
     along = np.array([1.0, 0.0])
@@ -192,8 +232,7 @@ def search_beside(search: Search) -> None:
             continue
         line = _across(search, cycle)
         s = cycle.size * np.geomspace(_NEAREST, _FARTHEST, _BESIDE)
-        for side in (s, -s):
-            line.look(side, _PERIODS * cycle.orbit.period, 1, cycle.size)
+        line.look(np.concatenate([-s[::-1], s]), _PERIODS * cycle.orbit.period, _TWICE, cycle.size)
 
 
 def contradictions(search: Search, equilibria: np.ndarray | None = None) -> list[tuple[Cycle, Cycle]]:
@@ -221,11 +260,8 @@ def contradictions(search: Search, equilibria: np.ndarray | None = None) -> list
         if outer.kind is not inner.kind or _between(outer, inner, equilibria):
             continue
         line = _across(search, inner)
-        gap, share = 3.0 * outer.distance(inner.orbit.x), np.linspace(1e-3, 1.0, _BETWEEN)
-        if not any(
-            line.look(side * gap * share, _PERIODS * outer.orbit.period, 1, inner.size)
-            for side in (1.0, -1.0)
-        ):
+        s = 3.0 * outer.distance(inner.orbit.x) * np.linspace(1e-3, 1.0, _BETWEEN)
+        if not line.look(np.concatenate([-s[::-1], s]), _PERIODS * outer.orbit.period, _TWICE, inner.size):
             open_pairs.append((outer, inner))
     return open_pairs
 

@@ -11,6 +11,7 @@ from fim_dynsys.simulation.solution import integrate
 
 _SAMPLES_PER_UNIT = 10  # of the time scale: some sixty a turn, cubics between them find crossings to 1e-6
 _MOST_SAMPLES = 4000  # a tenth of a MB per trajectory, and still some sixty of the longest paths' loops
+_HALVINGS, _SECANTS = 8, 4  # of a step that holds a crossing: it is then known better than the path
 _SCOUT_RTOL = 1e-6  # a guess for Newton's method needs no more
 ESCAPE = 100.0
 """Multiples of the length scale; what goes further out is outside any box of interest too."""
@@ -163,10 +164,14 @@ def hermite(theta: np.ndarray, x0: np.ndarray, x1: np.ndarray, v0: np.ndarray, v
 
 
 def _hermite_root(h0: np.ndarray, h1: np.ndarray, s0: np.ndarray, s1: np.ndarray) -> np.ndarray:
-    """Where the cubics rise through zero, by bisection: h0 < 0 <= h1."""
+    """Where the cubics rise through zero, by bisection and secants within its bracket: h0 < 0 <= h1."""
     low, high = np.zeros(len(h0)), np.ones(len(h0))
-    for _ in range(40):
-        middle = (low + high) / 2
-        below = hermite(middle, h0, h1, s0, s1) < 0
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return high
+    below, above = h0, h1
+    for number in range(_HALVINGS + _SECANTS):
+        share = 0.5 if number < _HALVINGS else below / (below - above)
+        middle = low + share * (high - low)
+        value = hermite(middle, h0, h1, s0, s1)
+        left = value < 0
+        low, high = np.where(left, middle, low), np.where(left, high, middle)
+        below, above = np.where(left, value, below), np.where(left, above, value)
+    return np.where(-below < above, low, high)

@@ -1,7 +1,6 @@
 """The search for periodic orbits in one set of coordinates: flights, near returns, corrections, checks."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -42,6 +41,7 @@ _MOST_STEPS = 6_000
 _STEPS_AT_FIRST = 2_000  # in the first window, twice that in the second
 # Steps of one period at 1e-6 from which implicit ones are cheaper: a smooth loop takes a hundred.
 _STIFF_STEPS = 500
+_AT_REST = 1e-6  # distance from an attracting equilibrium, in lengths
 _BETTER = 0.1  # after a failure, a trajectory must return so much closer before it is tried again
 _FAILURES, _CLOSEST_THEN = 10, 1e-3  # after so many failures in all, any trajectory must
 _TRIVIAL_ACROSS = 1e-2  # |mu - 1| along the flow beyond which neighbours of an orbit across jumps say nothing
@@ -122,14 +122,16 @@ class Cycle:
     size: float
     kind: CycleKind
 
-    def distance(self, z: np.ndarray) -> float:
-        """Distance of a point from the orbit's samples across the flow, in lengths."""
-        length = self.chart.length
-        away = (self.samples - z) / length
-        i = int(np.argmin(np.sum(away**2, axis=1)))
-        along = (self.samples[min(i + 1, SAMPLES)] - self.samples[max(i - 1, 0)]) / length
-        along = along / np.linalg.norm(along)
-        return float(np.linalg.norm(away[i] - (away[i] @ along) * along))
+    def distance(self, z: np.ndarray) -> np.ndarray:
+        """Distance of points ``(..., d)`` from the orbit's samples across the flow, in lengths; ``(...)``."""
+        samples = (self.samples - self.orbit.x) / self.chart.length
+        z = (z - self.orbit.x) / self.chart.length
+        squares = np.sum(samples**2, axis=1) - 2.0 * z @ samples.T  # less z**2
+        i = np.argmin(squares, axis=-1)
+        along = samples[np.minimum(i + 1, SAMPLES)] - samples[np.maximum(i - 1, 0)]
+        along = along / np.linalg.norm(along, axis=-1, keepdims=True)
+        away = samples[i] - z
+        return np.linalg.norm(away - np.sum(away * along, axis=-1, keepdims=True) * along, axis=-1)
 
     def distance_finely(self, z: np.ndarray) -> float:
         """The same from cubics between the samples nearest the point, good to 1e-8 of the orbit's size."""
@@ -177,6 +179,7 @@ class Search:
         self.iterations = self.failures = self.refused = 0
         self.exhausted = self.grazed = False
         self.stiff: list[np.ndarray] = []
+        self.nodes: dict[int, np.ndarray] = {}
 
     def affords(self) -> bool:
         """Whether budget and time allow more."""
@@ -207,9 +210,13 @@ class Search:
             low = np.abs(flight.x[:, :, self.chart.keeps]) < _GRAZING * self.length[self.chart.keeps]
             self.grazed |= bool(low.any())
             needed = needed[flight.rows]
-            going = np.ones(len(flight.rows), dtype=bool)
-            for i in range(len(flight.rows)):
-                going[i], needed[i] = self._follow(flight, i, direction, needed[i])
+            going = ~self._at_rest(flight.x[:, -1], direction)
+            self.ends[SeedEnd.REST] += int((~going).sum())
+            distances = np.empty((0, len(going)))
+            for i in np.flatnonzero(going):
+                newer = [cycle.distance(flight.x[:, -1]) for cycle in self.found[len(distances) :]]
+                distances = np.concatenate([distances, np.reshape(newer, (-1, len(going)))])
+                going[i], needed[i] = self._follow(flight, i, direction, needed[i], distances[:, i])
                 bar.update()
             # trajectories that have ended make no more flights
             x, needed = flight.x[going, -1], needed[going]
@@ -261,10 +268,18 @@ class Search:
             self._keep(orbit)
         return orbit is not None
 
-    def _follow(self, flight: Flight, i: int, direction: int, needed: float) -> tuple[bool, float]:
+    def _at_rest(self, z: np.ndarray, direction: int) -> np.ndarray:
+        """Which paths ``(n, d)`` have come so close to a known node or focus that they end there."""
+        rest = np.zeros(len(z), dtype=bool)
+        size = self.counted.scales.length
+        for x in self.nodes.get(direction, ()):
+            rest |= np.linalg.norm((self.chart.states(z) - x) / size, axis=1) < _AT_REST
+        return rest
+
+    def _follow(
+        self, flight: Flight, i: int, direction: int, needed: float, distances: np.ndarray
+    ) -> tuple[bool, float]:
         """Whether trajectory i is worth following further, and how closely it must return next time."""
-        end = flight.x[i, -1]
-        distances = [cycle.distance(end) for cycle in self.found]
         if any(distance < _SAME * cycle.size for distance, cycle in zip(distances, self.found, strict=True)):
             self.ends[SeedEnd.CYCLE] += 1
             return False, needed
@@ -293,7 +308,7 @@ class Search:
     def _listed_of_families(self) -> int:
         return self._listed(CycleKind.CENTRE)
 
-    def _approaches(self, back: Return, distances: Sequence[float]) -> bool:
+    def _approaches(self, back: Return, distances: np.ndarray) -> bool:
         """Whether a return may well be one to a known orbit: it is about as close as it is to itself."""
         return any(
             distance < 3 * back.gap * back.size and abs(back.period - cycle.orbit.period) < 0.1 * back.period
@@ -313,8 +328,7 @@ class Search:
 
     def _keep(self, orbit: Orbit) -> None:
         """List an orbit that is new, lies in the region at least partly, and passes its checks."""
-        orbit = self._once_round(orbit)
-        samples = trace_orbit(self.field, orbit, SAMPLES)
+        orbit, samples = self._once_round(orbit)
         if not self.chart.region.contains(self.chart.states(samples)).any():
             return
         for cycle in self.found:
@@ -342,8 +356,8 @@ class Search:
         if kind is not CycleKind.CENTRE or self._listed_of_families() < MEMBERS:
             self.found.append(Cycle(self.chart, orbit, known, samples, size, kind))
 
-    def _once_round(self, orbit: Orbit) -> Orbit:
-        """The same orbit with its least period, where Newton's method went round several times."""
+    def _once_round(self, orbit: Orbit) -> tuple[Orbit, np.ndarray]:
+        """The same orbit with its least period, where Newton's method went round several times; samples."""
         samples = trace_orbit(self.field, orbit, SAMPLES)
         for k in range(8, 1, -1):
             nodes = _resampled(self.field, samples, orbit.period, np.arange(_NODES + 1) / (_NODES * k))
@@ -351,12 +365,12 @@ class Search:
                 continue
             shorter = self._counted(correct_orbit(self.field, nodes[:-1], orbit.period / k, self.length))
             if shorter.converged and abs(k * shorter.period - orbit.period) < SAME_PERIOD * orbit.period:
-                return shorter
-        return orbit
+                return shorter, trace_orbit(self.field, shorter, SAMPLES)
+        return orbit, samples
 
     def _kind(self, orbit: Orbit, known: Floquet, size: float) -> CycleKind:
         logs = known.log_moduli[1:]
-        # Newton's last step tells how well the orbit is known: poorly where it is degenerate.
+        # Newton's next step tells how well the orbit is known: poorly where it is degenerate.
         if (np.abs(logs) < max(_NEUTRAL, _SENSITIVITY * orbit.step)).any():
             family = any(self._has_neighbours(orbit, step * size) for step in _SIDESTEPS)
             return CycleKind.CENTRE if family else CycleKind.DEGENERATE

@@ -13,8 +13,17 @@ RTOL = 1e-11
 """Relative tolerance of every integration behind a corrected orbit."""
 CLOSED = 1e-8
 """Largest defect of an accepted orbit, relative to the length scale."""
+_CLOSED_AS_KNOWN = 0.1 * RTOL  # the defect that no further step can better for sure
 _STAGNATION = 0.5  # a closed orbit whose defect is not halved has reached what the integration leaves
+# Iterations after which the defect of one that does not close yet is halved at least: damped steps that
+# win a percent each lead nowhere.
+_PATIENCE = 4
 _HALVINGS = 6  # a step of a 64th that does not help points nowhere
+_ROUGH_RTOL = 1e-7  # of the first pass, and of trials from a larger defect than the next
+_ROUGH = 1e-2  # length scales: a Newton step from there leaves 1e-4
+# Steps of a segment: in the first pass, and by those of the pass before. A trial that needs more runs into
+# a pole or a stiff corner; finer tolerances take three times the steps.
+_MOST_STEPS, _MORE_STEPS, _FEW_STEPS = 10_000, 5, 20
 _STRETCH = 4.0  # a step that changes the period more than this is none: near a fixed point it knows no bounds
 _FLATTEST = 1e-5  # a transition known to 1e-11 still has its smallest singular value to six digits
 _MOST_NODES = 512  # in the plane the shooting matrix is then 1,025 squared
@@ -37,6 +46,8 @@ class Shot:
         Integral of the field's divergence along all segments.
     failed : bool
         Whether a segment could not be integrated.
+    n_steps : int
+        Steps of the segment that took most.
     """
 
     defect: np.ndarray
@@ -44,6 +55,7 @@ class Shot:
     velocity: np.ndarray
     divergence: float
     failed: bool
+    n_steps: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +75,7 @@ class Orbit:
     converged : bool
         Whether the residual is at most `CLOSED`.
     step : float
-        Largest change that the last iteration made to a node, relative to the length scale.
+        Largest change that one more iteration would make to a node, relative to the length scale.
     iterations : int
         Newton iterations.
     shot : Shot
@@ -92,7 +104,12 @@ class Orbit:
 
 
 def shoot(
-    field: VectorField, nodes: np.ndarray, period: float, length: np.ndarray, rtol: float = RTOL
+    field: VectorField,
+    nodes: np.ndarray,
+    period: float,
+    length: np.ndarray,
+    rtol: float = RTOL,
+    max_steps: int = _MOST_STEPS,
 ) -> Shot:
     """Carry every node of a closed chain for its share of the period.
 
@@ -108,6 +125,8 @@ def shoot(
         Unit of each state.
     rtol : float
         Relative tolerance of the integration.
+    max_steps : int
+        Steps that a segment may take.
 
     Returns
     -------
@@ -115,13 +134,14 @@ def shoot(
     """
     m, d = nodes.shape
     start = np.broadcast_to(np.eye(d), (m, d, d))
-    end = carry(field, nodes, start, period / m, length, rtol)
+    end = carry(field, nodes, start, period / m, length, rtol, max_steps)
     return Shot(
         end.x - np.roll(nodes, -1, axis=0),
         end.vectors,
         field(end.x),
         float(end.divergence.sum()),
         bool(end.failed.any() or not np.isfinite(end.vectors).all()),
+        end.n_steps,
     )
 
 
@@ -165,18 +185,31 @@ def correct_orbit(
     nodes, period = np.array(nodes, dtype=float), float(period)
     normal = field(nodes[0]) / length
     normal /= np.linalg.norm(normal)
-    shot = shoot(field, nodes, period, length)
-    residual, step, iterations = _worst(shot, length), np.inf, 0
-    while np.isfinite(residual) and iterations < max_iterations:
+    shot = shoot(field, nodes, period, length, _ROUGH_RTOL)
+    residuals, iterations, is_rough = [_worst(shot, length)], 0, True
+    while np.isfinite(residuals[-1]) and iterations < max_iterations:
         iterations += 1
-        better = _damped_step(field, nodes, period, shot, normal, length)
+        rough_trial = residuals[-1] > _ROUGH
+        better = _damped_step(
+            field, nodes, period, shot, normal, length, _ROUGH_RTOL if rough_trial else RTOL
+        )
         if better is None:
             break
-        step = float(np.abs((better[0] - nodes) / length).max())
+        is_rough = rough_trial
         nodes, period, shot = better
-        before, residual = residual, _worst(shot, length)
-        if residual <= CLOSED and residual >= _STAGNATION * before:
+        residuals.append(_worst(shot, length))
+        back = 1 if residuals[-1] <= CLOSED else _PATIENCE
+        if iterations >= back and residuals[-1] >= _STAGNATION * residuals[-1 - back]:
             break
+        if residuals[-1] <= _CLOSED_AS_KNOWN and not is_rough:
+            break
+    residual = residuals[-1]
+    if is_rough and residual <= CLOSED:
+        shot = shoot(field, nodes, period, length)
+        residual = _worst(shot, length)
+    step = np.inf
+    if residual <= CLOSED:
+        step = float(np.abs(_newton_step(shot, normal, period, length)[0] / length).max())
     return Orbit(nodes[0], period, nodes, residual, residual <= CLOSED, step, iterations, shot, length)
 
 
@@ -185,15 +218,23 @@ def _worst(shot: Shot, length: np.ndarray) -> float:
 
 
 def _damped_step(
-    field: VectorField, nodes: np.ndarray, period: float, shot: Shot, normal: np.ndarray, length: np.ndarray
+    field: VectorField,
+    nodes: np.ndarray,
+    period: float,
+    shot: Shot,
+    normal: np.ndarray,
+    length: np.ndarray,
+    rtol: float,
 ) -> tuple[np.ndarray, float, Shot] | None:
     """The full Newton step or the longest of its halves that leaves a smaller defect; None if none does."""
     step, change = _newton_step(shot, normal, period, length)
-    for _ in range(_HALVINGS):
+    worst = _worst(shot, length)
+    most = _MORE_STEPS * shot.n_steps + _FEW_STEPS
+    for _ in range(1 if worst <= CLOSED else _HALVINGS):
         trial, time = nodes + step, period + change
         if np.isfinite(trial).all() and period / _STRETCH < time < period * _STRETCH:
-            better = shoot(field, trial, time, length)
-            if _worst(better, length) < _worst(shot, length):
+            better = shoot(field, trial, time, length, rtol, most)
+            if _worst(better, length) < worst:
                 return trial, time, better
         step, change = step / 2, change / 2
     return None

@@ -56,6 +56,9 @@ _LONGEST = 500.0  # time scales: what contracts at a hundredth of the field's ra
 _LONGEST_DECAYS = 20.0  # of the slowest stable fixed point, if that is longer, up to thirty times as long
 _LONGEST_TURNS = 20.0  # periods of the slowest cycle, if that is longer
 _SAMPLES = 8  # of a window
+# Steps that one trajectory may take in a window: per time scale, of which smooth fields need ten and stiff
+# ones fifty, and in all. One that slides along a jump or grazes a pole would take all there are.
+_STEPS_PER_UNIT, _FEW_STEPS = 100, 1000
 _LASTING = 20.0  # time scales that a trajectory must stay in a recurrent set's cells
 _BLOCK = 4096  # rows integrated together: their stages fit the processor's cache
 _RECURRENT_AFTER = 100.0  # time scales
@@ -111,6 +114,9 @@ class Basins(Result):
         Number of states behind the shares.
     region : Region
         The region.
+    out_of_steps : int
+        Number of states whose trajectories took more steps than one may, as along a jump of the field; they
+        are undecided.
     """
 
     drawn_by = "fim_dynsys.plot.basin:basin_image"
@@ -125,6 +131,13 @@ class Basins(Result):
     errors: np.ndarray
     n_sample: int
     region: Region
+    out_of_steps: int = 0
+
+    def _notes(self) -> list[str]:
+        if not self.out_of_steps:
+            return super()._notes()
+        states = counted(self.out_of_steps, "trajectory", "trajectories")
+        return [*super()._notes(), f"{states} out of steps, as along jumps or at poles: undecided."]
 
     def _headline(self) -> str:
         return f"Basins of {counted(len(self.attractors), 'attractor')} in {self.region}"
@@ -348,6 +361,7 @@ def _labelled(
         errors=np.sqrt(smoothed * (1 - smoothed) / (n_sample + 2)),
         n_sample=n_sample,
         region=region,
+        out_of_steps=run.out_of_steps,
         effort=Effort(n_sample + len(grid), 0, run.field.points, budget, run.exhausted),
         state_names=tuple(field.state_names),
         units=state_labels(field)[1],
@@ -396,6 +410,7 @@ class Labelling:
         self.stay_supported, self.budget = stay_supported, budget
         self.has_data = field.context is not None
         self.exhausted = False
+        self.out_of_steps = 0
         self.attractors: list[Attractor] = []
         self.traps: list[Trap] = []
         self.sinks: list[Sink] = []
@@ -482,18 +497,22 @@ class Labelling:
 
     def _fly(self, x: np.ndarray, window: float) -> tuple[np.ndarray, np.ndarray]:
         """Samples ``(n, s, d)`` of one window, and which trajectories can be followed further."""
-        steps = max(10, (self.budget - self.field.points) // (STAGES * len(x)))
+        affordable, most = (self.budget - self.field.points) // (STAGES * len(x)), self._most_steps(window)
+        steps = max(10, min(affordable, most))
         t = np.linspace(0.0, window, (_SAMPLES if self._samples() else 1) + 1)
         solution = integrate(
             [self.field], x, t, rtol=_RTOL, escape=ESCAPE, max_steps=steps, until=self._ended
         )
         # What the budget allowed to all ends too early for those that go on when others have arrived.
-        short = (solution.status == Status.MAX_STEPS) & (solution.n_steps >= steps)
+        short = (solution.status == Status.MAX_STEPS) & (solution.n_steps >= steps) & (affordable < most)
         short |= solution.status == Status.OUT_OF_TIME
-        self.exhausted |= bool(((solution.status == Status.MAX_STEPS) & ~short).any())
+        self.out_of_steps += int(((solution.status == Status.MAX_STEPS) & ~short).sum())
         # Where one was not followed to the end, its last state stands for the rest.
         path = np.where(np.isfinite(solution.x), solution.x, solution.x_stop[:, None])[:, 1:]
         return path, short | np.isin(solution.status, (Status.SUCCESS, Status.EVENT))
+
+    def _most_steps(self, window: float) -> int:
+        return int(_FEW_STEPS + _STEPS_PER_UNIT * window / self.unit)
 
     def _ended(self, x: np.ndarray) -> np.ndarray:
         """Which of the states (n, d) are in a sink's trap or have left, as far as a state alone can tell."""
@@ -559,7 +578,8 @@ class Labelling:
     def _open_paths(self, x: np.ndarray, window: float) -> np.ndarray:
         """Paths (n, s, d) over a window, in time scales, of those states that do not arrive or leave."""
         t = np.linspace(0.0, window * self.unit, int(_RECURRENT_SAMPLES * window) + 1)
-        paths = integrate([self.field], x, t, rtol=_RTOL, escape=ESCAPE).x
+        most = self._most_steps(window * self.unit)
+        paths = integrate([self.field], x, t, rtol=_RTOL, escape=ESCAPE, max_steps=most).x
         going = np.asarray(self.box.contains(paths).all(axis=1))
         for trap in self.traps:
             going[going] &= ~trap.holds(paths[going])
