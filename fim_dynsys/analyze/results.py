@@ -24,6 +24,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region, unknown_states
+from fim_dynsys.trajectories.container import Trajectories
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,6 +50,7 @@ Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
 SUPPORTED = 0.5
 """Support from which a point counts as supported, see `VectorField.support`."""
 
+_DATA = (np.ndarray, list, tuple, pd.DataFrame, pd.Series, xr.Dataset, xr.DataArray, Trajectories)
 _SCALE_POINTS = 64  # a root mean square of so many is good to 10 %, and scales need no more
 _LARGEST_SPEED = 1e3  # times the median
 
@@ -413,6 +415,12 @@ def unwrap(field: object, caller: str) -> VectorField:
     if hasattr(field, "infer"):
         raise ValueError(
             f"{caller}: expected a fitted model, got {name!r} without a field; call fit(x, t) first."
+        )
+    if isinstance(field, _DATA):
+        raise TypeError(
+            f"{caller}: expected a VectorField or a fitted model, got data ({type(field).__name__}); fit a model "
+            "to it first, as load('sindy-strong').fit(x, t). A record of a single state unfolds by "
+            "delay_embedding; its vectors are the states to fit."
         )
     raise TypeError(f"{caller}: expected a VectorField or a fitted model, got {type(field).__name__}.")
 

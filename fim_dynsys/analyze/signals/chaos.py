@@ -18,7 +18,7 @@ _LAGS = 500  # samples at which the mutual information is computed
 
 def zero_one_test(
     data: Trajectories | ArrayLike,
-    state: int = 0,
+    state: int | str = 0,
     *,
     every: int | None = None,
     n_frequencies: int = 100,
@@ -35,8 +35,8 @@ def zero_one_test(
     ----------
     data : Trajectories or array_like (n,) or (n, d)
         Evenly sampled; of several trajectories the mean, by their lengths.
-    state : int
-        Number of the state.
+    state : int or str
+        Number or name of the state.
     every : int, optional
         Take every k-th sample; default the delay of `delay_embedding` for Trajectories, 1 for an array.
     n_frequencies : int
@@ -75,9 +75,9 @@ def zero_one_test(
     (True, True)
     """
     check_whole("zero_one_test", 1, every=1 if every is None else every, n_frequencies=n_frequencies)
-    check_whole("zero_one_test", 0, state=state, seed=seed)
+    check_whole("zero_one_test", 0, seed=seed)
     records = records_of(data, "zero_one_test", resample)
-    series = records.state(state)
+    series = records.state(records.number(state, "zero_one_test"))
     if every is None:
         every = delay_of(series) if isinstance(data, Trajectories) else 1
     return zero_one(series, every, n_frequencies, seed)
@@ -119,7 +119,7 @@ def _growth(x: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
 
 def permutation_entropy(
     data: Trajectories | ArrayLike,
-    state: int = 0,
+    state: int | str = 0,
     *,
     order: int = 5,
     delay: int = 1,
@@ -132,8 +132,8 @@ def permutation_entropy(
     ----------
     data : Trajectories or array_like (n,) or (n, d)
         Evenly sampled; several trajectories count together.
-    state : int
-        Number of the state.
+    state : int or str
+        Number or name of the state.
     order : int
         Samples of a pattern, from 2 to 8.
     delay : int
@@ -170,14 +170,13 @@ def permutation_entropy(
     """
     check_whole("permutation_entropy", 2, order=order)
     check_whole("permutation_entropy", 1, delay=delay)
-    check_whole("permutation_entropy", 0, state=state)
     check_flags("permutation_entropy", normalised=normalised)
     if not 2 <= order <= 8 or delay < 1:
         raise ValueError(
             f"permutation_entropy: expected an order from 2 to 8 and a delay from 1 on, got {order}, {delay}."
         )
     records = records_of(data, "permutation_entropy", resample)
-    found = patterns_entropy(records.state(state), order, delay)
+    found = patterns_entropy(records.state(records.number(state, "permutation_entropy")), order, delay)
     return found / math.log(math.factorial(order)) if normalised else found
 
 

@@ -140,10 +140,7 @@ def delay_embedding(
     """
     check_whole("delay_embedding", 1, max_dim=max_dim, delay=1 if delay is None else delay)
     records = records_of(data, "delay_embedding", resample)
-    names = records.names
-    number = names.index(state) if isinstance(state, str) and state in names else state
-    if isinstance(number, str) or not 0 <= number < len(names):
-        raise ValueError(f"delay_embedding: expected one of the states {list(names)}, got {state!r}.")
+    names, number = records.names, records.number(state, "delay_embedding")
     series = records.state(number)
     shortest = min(map(len, series))
     information = mutual_information(series, min(_MOST_LAGS, max(2, int(_LONGEST * shortest))))

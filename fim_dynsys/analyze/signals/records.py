@@ -54,6 +54,18 @@ class Records:
         times = [step * np.arange(len(x)) for x in self.x]
         return Trajectories.from_arrays(list(self.x), times, state_names=self.names)
 
+    def number(self, state: int | str, caller: str) -> int:
+        """Number of a state given by number or name; a ValueError names the caller where it is neither."""
+        number = self.names.index(state) if state in self.names else state
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            number = -1
+        if not 0 <= number < len(self.names):
+            raise ValueError(
+                f"{caller}: expected a state among {list(self.names)} or its number, got {state!r}; times "
+                "belong into Trajectories.from_arrays(x, t)."
+            )
+        return int(number)
+
     def state(self, i: int) -> tuple[np.ndarray, ...]:
         """One state of each trajectory."""
         return tuple(x[:, i] for x in self.x)
