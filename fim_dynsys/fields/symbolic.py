@@ -5,6 +5,7 @@ compiled from.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
@@ -219,8 +220,14 @@ class SymbolicField(VectorField):
 
     def _varied(self, values: Mapping[str, float]) -> "SymbolicField":
         """The field at other values of some parameters; what is compiled for it serves for all of them."""
-        member = self.with_parameters(**values)
-        member._varying = tuple(values)
+        member = copy(self)
+        kept = {"_evaluated"} if self._varying == tuple(values) else set()
+        for name in set(vars(member)) - kept:
+            if isinstance(getattr(type(member), name, None), cached_property):
+                del member.__dict__[name]
+        member._parameters = check_named("SymbolicField", "parameters", self._parameters | dict(values))
+        member._covariance, member._varying = None, tuple(values)
+        member._frame = self.frame.around(member._rhs)
         return member
 
     @cached_property
@@ -524,11 +531,13 @@ class _SymbolicFamily(FieldFamily):
     """The fields of expressions at all values of one parameter."""
 
     def __init__(self, field: SymbolicField, parameter: str):
-        self._field = _without_context(field, (parameter,), "family")
+        plain = _without_context(field, (parameter,), "family")
+        self._field = plain._varied({parameter: plain.parameters[parameter]})
         about = _about(field)
         super().__init__(field.dim, parameter, **about)
 
     def _at(self, p: float) -> SymbolicField:
+        _ = self._field._evaluated  # made once, and shared by all members
         return self._field._varied({self.parameter: p})
 
     def _dp(self, x: np.ndarray, p: float) -> np.ndarray:
