@@ -418,9 +418,9 @@ def unwrap(field: object, caller: str) -> VectorField:
         )
     if isinstance(field, _DATA):
         raise TypeError(
-            f"{caller}: expected a VectorField or a fitted model, got data ({type(field).__name__}); fit a model "
-            "to it first, as load('sindy-strong').fit(x, t). A record of a single state unfolds by "
-            "delay_embedding; its vectors are the states to fit."
+            f"{caller}: expected a VectorField or a fitted model, got data ({type(field).__name__}); fit a "
+            "model to it first, as load('sindy-strong').fit(x, t). A record of a single state unfolds by "
+            "delay_embedding, whose vectors are the states to fit."
         )
     raise TypeError(f"{caller}: expected a VectorField or a fitted model, got {type(field).__name__}.")
 

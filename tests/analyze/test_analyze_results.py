@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -175,6 +176,9 @@ def test_models_are_unwrapped_or_refused_by_name():
         unwrap(EnsembleField([field, field]), "who")
     with pytest.raises(TypeError, match="got function"):
         unwrap(lambda x: x, "who")
+    for record in (np.zeros(9), [1.0, 2.0], data(), pd.Series([1.0])):
+        with pytest.raises(TypeError, match=r"^lyapunov: .* got data .*fit a model.*delay_embedding"):
+            analyze.lyapunov(record, [0.0])
 
 
 def test_public_names_are_those_of_their_files():

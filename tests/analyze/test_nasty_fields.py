@@ -102,3 +102,28 @@ def test_a_time_limit_holds_inside_the_integrations(search):
     found = SEARCHES[search](max_seconds=0.5)
     assert time.perf_counter() - began < 20.0
     assert found.effort.exhausted
+
+
+def food_chain(x):
+    """Hastings and Powell, Ecology 72 (1991) 896: chaos, and poles at negative populations."""
+    prey, eater, top = x.T
+    first, second = 5.0 * prey / (1 + 3.0 * prey) * eater, 0.1 * eater / (1 + 2.0 * eater) * top
+    return np.stack([prey * (1 - prey) - first, first - second - 0.4 * eater, second - 0.01 * top], axis=1)
+
+
+def test_no_single_path_takes_the_whole_budget():
+    """By count alone, with default budgets: what runs into a pole or slides along a jump ends, the rest go on."""
+    points = 0
+
+    def counting(x):
+        nonlocal points
+        points += len(x)
+        return food_chain(x)
+
+    box = [(0, 1), (0, 0.5), (5, 11)]
+    found = analyze.limit_cycles(CallableField(counting, 3), box, n_seeds=8)
+    assert points < 12_000_000 and not found.effort.exhausted  # 1.2 million, each with six for the Jacobian
+    assert sum(found.seed_ends.values()) == 2 * 8  # each start, in both directions of time
+    image = analyze.basins(SLIDING, [(-2, 2)] * 2, resolution=4, n_sample=8)
+    assert image.out_of_steps == 24 and (image.labels == analyze.BasinLabel.UNDECIDED).all()
+    assert image.effort.points < 24 * 200_000 and "24 trajectories out of steps" in str(image)

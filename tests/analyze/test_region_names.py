@@ -94,7 +94,9 @@ CALLS = {
     fim_dynsys.distill: lambda g, box: fim_dynsys.distill(g["field"], Region(box)),
     write_explorer: lambda g, box: write_explorer(g["field"], "never.html", region=box),
     write_report: lambda g, box: write_report(g["model"], "never.html", region=box),
-    fim_dynsys.VectorFieldModel.explore: lambda g, box: g["model"].explore("never.html", n_draws=0, region=box),
+    fim_dynsys.VectorFieldModel.explore: lambda g, box: g["model"].explore(
+        "never.html", n_draws=0, region=box
+    ),
 }
 # The same functions, where they take something else in place of a field.
 OTHERS = {

@@ -181,7 +181,7 @@ def test_embedding_of_lorenz_x_unfolds_in_three_dimensions():
 def test_embedding_counts_neighbours_of_several_trajectories_within_each(attractor):
     found = delay_embedding(attractor, "z", delay=2, max_dim=4)
     assert found.dim in (3, 4) and len(found.vectors) == 16 * (1000 - 2 * (found.dim - 1))
-    with pytest.raises(ValueError, match="one of the states"):
+    with pytest.raises(ValueError, match="expected a state among"):
         delay_embedding(attractor, "w")
     with pytest.raises(ValueError, match="longer than two delays"):
         delay_embedding(attractor, delay=500)
@@ -308,3 +308,13 @@ def test_a_torus_is_two_dimensional_and_noise_is_not_unfolded():
     assert abs(correlation_dimension(torus).dimension - 2.0) < 0.2
     noise = delay_embedding(np.random.default_rng(0).standard_normal(1000))
     assert noise.dim == 8 and "Neighbours stay false" in str(noise)
+
+
+@pytest.mark.parametrize("measure", [delay_embedding, zero_one_test, permutation_entropy])
+def test_a_state_is_a_number_or_a_name(measure):
+    x = np.stack([np.sin(np.arange(400.0)), np.cos(np.arange(400.0))], axis=1)
+    records = Trajectories.from_arrays(x, np.arange(400.0), state_names=["a", "b"])
+    measure(records, "b")
+    for state in (2, -1, 0.02, True, "c"):
+        with pytest.raises(ValueError, match=rf"^{measure.__name__}: expected a state among .*'a', 'b'"):
+            measure(records, state)
