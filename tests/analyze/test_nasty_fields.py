@@ -112,7 +112,7 @@ def food_chain(x):
 
 
 def test_no_single_path_takes_the_whole_budget():
-    """By count alone, with default budgets: what runs into a pole or slides along a jump ends, the rest go on."""
+    """By count, with default budgets: what runs into a pole or slides along a jump ends, the rest go on."""
     points = 0
 
     def counting(x):
