@@ -213,7 +213,7 @@ class Search:
             going = ~self._at_rest(flight.x[:, -1], direction)
             self.ends[SeedEnd.REST] += int((~going).sum())
             distances = np.empty((0, len(going)))
-            for i in np.flatnonzero(going):
+            for i in np.flatnonzero(going).tolist():
                 newer = [cycle.distance(flight.x[:, -1]) for cycle in self.found[len(distances) :]]
                 distances = np.concatenate([distances, np.reshape(newer, (-1, len(going)))])
                 going[i], needed[i] = self._follow(flight, i, direction, needed[i], distances[:, i])
