@@ -11,6 +11,26 @@ from scipy.integrate import solve_ivp
 
 from fim_dynsys.fields.expressions import parse
 
+CALLS = 20_000
+"""Of the rates in one path: hopeless parameters are to fail soon, as they do in our integration."""
+
+
+class _OutOfCalls(Exception):
+    pass
+
+
+@dataclass
+class Work:
+    """Calls of the rates that a search may make.
+
+    Attributes
+    ----------
+    left : int
+        Calls.
+    """
+
+    left: int
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -61,20 +81,32 @@ class Problem:
         ]
         return made[0], made[1], made[2]
 
-    def path(self, parameters: Mapping[str, float], rtol: float = 1e-8, method: str = "LSODA") -> np.ndarray:
-        """What is expected of the measurements (n, m), by scipy; NaN where it fails."""
+    def path(
+        self,
+        parameters: Mapping[str, float],
+        rtol: float = 1e-8,
+        method: str = "LSODA",
+        work: Work | None = None,
+    ) -> np.ndarray:
+        """What is expected of the measurements (n, m), by scipy; NaN where it fails or calls too often."""
+        work = Work(CALLS) if work is None else work
+        least = max(work.left - CALLS, 0)
         rates, seen, first = self._functions
         p = [parameters[name] for name in self.truth]
         d, k = len(self.expressions), len(self.inputs)
         x = np.array(first(0.0, *np.zeros(d + k), *p), dtype=float)
 
         def f(t: float, state: np.ndarray) -> list[float]:
+            work.left -= 1
+            if work.left < least:
+                raise _OutOfCalls
             return rates(t, *state, *(u(t) for u in self.inputs.values()), *p)
 
         last = float(self.times[-1])
         ends = [self.begin, *self._jumps(last), last]
         states = np.full((len(self.times), d), np.nan)
         states[self.times == self.begin] = x
+        nothing = np.full((len(self.times), len(self.observed)), np.nan)
         for a, b in pairwise(ends):
             own = (self.times > a) & (self.times <= b)
             middle = b - 1e-9 * (b - a)  # inputs up to the jump, not at it
@@ -83,11 +115,14 @@ class Problem:
                 return f(min(t, end), state)
 
             at = np.append(self.times[own], b)
-            found = solve_ivp(
-                inner, (a, b), x, t_eval=np.unique(at), method=method, rtol=rtol, atol=rtol * 1e-6
-            )
+            try:
+                found = solve_ivp(
+                    inner, (a, b), x, t_eval=np.unique(at), method=method, rtol=rtol, atol=rtol * 1e-6
+                )
+            except _OutOfCalls:
+                return nothing
             if not found.success:
-                return np.full((len(self.times), len(self.observed)), np.nan)
+                return nothing
             states[own] = found.y.T[: own.sum()]
             x = found.y[:, -1]
         values = seen(self.times, *states.T, *np.zeros((k, 1)), *p)

@@ -8,13 +8,15 @@ from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.regression.inputs import curves
 from fim_dynsys.trajectories.holding import Hold
 
-_ACCURATE = 1e-9  # of a function's range
+_ACCURATE = 1e-8  # of a function's range
 _NARROW = 1e-12  # of the record: a jump is no wider
 _PIECES = 5000  # of one function
 _FIRST = 64  # pieces that each function is looked at in
 # Of an interval, between the nodes: where a cubic through these is checked.
 _PROBES = np.array([1 / 6, 1 / 2, 5 / 6])
 _NODES = np.array([0.0, 1 / 3, 2 / 3, 1.0])  # of an interval, through which a cubic goes
+_LOOKED_AT = np.concatenate([_NODES, _PROBES])
+_AT_PROBES = np.vander(_PROBES, 4, increasing=True)
 _TO_CUBIC = np.linalg.inv(np.vander(_NODES, 4, increasing=True))  # from values at the nodes to coefficients
 
 
@@ -46,44 +48,43 @@ def function_curve(u: Callable[[np.ndarray], np.ndarray], first: float, last: fl
         Where it is not finite, or takes more than 5000 pieces.
     """
     span = max(last - first, 1e-300)
-    todo = [
-        (float(a), float(b))
-        for a, b in zip(*(np.linspace(first, last, _FIRST + 1)[k : _FIRST + k] for k in (0, 1)), strict=True)
-    ][::-1]
-    scale = np.ptp(u(np.linspace(first, last, 8 * _FIRST + 1)), axis=0)
-    size = np.abs(u(np.linspace(first, last, 8 * _FIRST + 1))).max(axis=0)
+    seen = u(np.linspace(first, last, 8 * _FIRST + 1))
+    scale, size = np.ptp(seen, axis=0), np.abs(seen).max(axis=0)
     scale = np.where(scale > 0, scale, np.where(size > 0, size, 1.0))
-    starts: list[float] = []
-    found: list[np.ndarray] = []
-    while todo:
-        a, b = todo.pop()
-        values = u(a + (b - a) * np.concatenate([_NODES, _PROBES]))
+    ends = np.linspace(first, last, _FIRST + 1)
+    todo = np.column_stack([ends[:-1], ends[1:]])
+    starts, found = np.zeros(0), np.zeros((0, 4, seen.shape[1]))
+    while len(todo):
+        a, width = todo[:, :1], np.diff(todo, axis=1)
+        values = u((a + width * _LOOKED_AT).ravel()).reshape(len(todo), len(_LOOKED_AT), -1)
         if not np.isfinite(values).all():
             raise ValueError(f"equations: expected finite inputs u(t) from {first:g} to {last:g}.")
-        cubic = _TO_CUBIC @ values[:4]
-        residual = values[4:] - np.vander(_PROBES, 4, increasing=True) @ cubic
-        if (np.abs(residual) > _ACCURATE * scale).any() and b - a > _NARROW * span:
-            middle = 0.5 * (a + b)
-            todo += [(middle, b), (a, middle)]
-            if len(starts) + len(todo) > _PIECES:
-                raise ValueError(
-                    f"equations: expected inputs u(t) that are smooth between jumps, got ones that take more "
-                    f"than {_PIECES} cubics; give samples of them."
-                )
-            continue
-        if b - a <= _NARROW * span and starts:
-            continue  # the jump itself: what was before holds up to here
-        cubic = cubic / (b - a) ** np.arange(4)[:, None]
-        if starts and _continues(found[-1], a - starts[-1], cubic, b - a, scale):
-            continue
-        starts.append(a)
-        found.append(cubic)
-    return InputCurve(np.array(starts), np.ascontiguousarray(found))
+        cubics = _TO_CUBIC @ values[:, :4]
+        off = np.abs(values[:, 4:] - _AT_PROBES @ cubics)
+        wide = (width > _NARROW * span).ravel()
+        rough = (off > _ACCURATE * scale).any(axis=(1, 2))
+        fine = ~rough & (wide | (todo[:, 0] == first))  # of a jump, what was before holds up to its end
+        starts = np.append(starts, todo[fine, 0])
+        found = np.concatenate([found, cubics[fine] / width[fine, :, None] ** np.arange(4)[:, None]])
+        middle = todo.mean(axis=1)
+        halves = np.stack([todo[:, 0], middle, middle, todo[:, 1]], axis=1)
+        todo = halves[rough & wide].reshape(-1, 2)
+        if len(starts) + len(todo) > _PIECES:
+            raise ValueError(
+                f"equations: expected inputs u(t) that are smooth between jumps, got ones that take more "
+                f"than {_PIECES} cubics; give samples of them."
+            )
+    order = np.argsort(starts)
+    return _joined(starts[order], found[order], last, scale)
 
 
-def _continues(before: np.ndarray, gone: float, cubic: np.ndarray, width: float, scale: np.ndarray) -> bool:
-    """Whether a cubic is the one before it, seen from later."""
-    points = width * _NODES
-    late = np.vander(gone + points, 4, increasing=True) @ before
-    own = np.vander(points, 4, increasing=True) @ cubic
-    return bool((np.abs(late - own) <= _ACCURATE * scale).all())
+def _joined(starts: np.ndarray, cubics: np.ndarray, last: float, scale: np.ndarray) -> InputCurve:
+    """A curve of those pieces that do not go on with the piece before them."""
+    kept = [0]
+    points = np.diff(np.append(starts, last))[:, None] * _NODES
+    values = np.sum(points[:, :, None, None] ** np.arange(4)[:, None] * cubics[:, None], axis=2)
+    for k in range(1, len(starts)):
+        late = (starts[k] - starts[kept[-1]] + points[k])[:, None] ** np.arange(4) @ cubics[kept[-1]]
+        if (np.abs(late - values[k]) > _ACCURATE * scale).any():
+            kept.append(k)
+    return InputCurve(starts[kept], np.ascontiguousarray(cubics[kept]))

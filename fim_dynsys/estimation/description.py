@@ -350,8 +350,10 @@ def _parameters(
     sized[TIME] = span
     unknown = [name for name in (*names, *states) if name not in sized]
     equalities = []
-    time = _TYPICAL * span
+    lasting = [span / max(1.0 / _TYPICAL, _moves(pairs, k)) for k in range(len(means))]
+    of = dict(_columns_of(states, means))
     for state, f in zip(states, equations, strict=True):
+        time = lasting[of[state]] if state in of else float(np.exp(np.mean(np.log(lasting))))
         if state in sized:
             equalities.append((f * time, sized[state]))
         else:
@@ -400,6 +402,21 @@ def _parameters(
             size = max(abs(low), abs(high))
         found.append(Parameter(name, low, high, scale, size, prior, start))
     return tuple(found), full
+
+
+def _moves(pairs: Sequence[tuple[np.ndarray, np.ndarray]], column: int) -> float:
+    """How many of its sizes a column moves up and down within a record, without what noise adds to it.
+
+    Squared differences of samples that are one and two apart: noise adds the same to both, what moves evenly
+    adds four times as much to the second.
+    """
+    found = []
+    for _, x in pairs:
+        own = x[np.isfinite(x[:, column]), column]
+        if len(own) > 2:
+            near, far = (float(np.mean((own[k:] - own[:-k]) ** 2)) for k in (1, 2))
+            found.append(len(own) * np.sqrt(max(far - near, 0.0) / 3.0) / _rms(own))
+    return float(np.median(found)) if found else 0.0
 
 
 def _input_sizes(trajectories: Trajectories) -> dict[str, float]:

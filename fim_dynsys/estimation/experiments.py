@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fim_dynsys.estimation.programs import Program, program
 from fim_dynsys.regression.kernels import explicit, implicit
-from fim_dynsys.regression.kernels.paths import DONE, follow, observe
+from fim_dynsys.regression.kernels.likelihood import follow_run
+from fim_dynsys.regression.kernels.paths import DONE
 
 if TYPE_CHECKING:
     from sympy import Expr
 
-_TABLES = (explicit.TABLE, implicit.TABLE)
-_STEPS = 20_000  # of one path, beside twice its stops: hopeless parameters are to fail soon
+TABLES = (explicit.TABLE, implicit.TABLE)
+"""Of both methods of integration."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ class Experiment:
     ----------
     times : array (K,)
         Increasing times at which the path is kept.
-    stops, record, piece, first_event, event_state, event_sets : arrays
+    stops, record, piece, first_event : arrays
         As `fim_dynsys.regression.kernels.paths.follow` takes them.
+    events : tuple of Event
+        Those that happen, in order.
     inputs : InputCurve
         Of all times.
-    at_samples : array (K, 4, m)
-        Inputs at the times, as `observe` takes them.
-    given : Program
-        First states, and amounts of the events, in the parameters.
+    first : tuple of sympy.Expr
+        States at the first stop, in the parameters.
     fixed : array (q,)
         Values of the parameters that are not estimated.
     place : int array (q,)
@@ -107,11 +107,9 @@ class Experiment:
     record: np.ndarray
     piece: np.ndarray
     first_event: np.ndarray
-    event_state: np.ndarray
-    event_sets: np.ndarray
+    events: tuple[Event, ...]
     inputs: InputCurve
-    at_samples: np.ndarray
-    given: Program
+    first: "tuple[Expr, ...]"
     fixed: np.ndarray
     place: np.ndarray
     rows: np.ndarray
@@ -127,7 +125,6 @@ class Experiment:
         first: "Sequence[Expr]",
         events: Sequence[Event],
         inputs: InputCurve,
-        parameters: Sequence[str],
         fixed: np.ndarray,
         place: np.ndarray,
         measured: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
@@ -147,16 +144,15 @@ class Experiment:
             Those before it begins do not happen.
         inputs : InputCurve
             Of all times.
-        parameters, fixed, place
-            Names of all, and see above.
+        fixed, place
+            See above.
         measured : arrays (N,)
             Rows, kinds, values and errors.
         switches : sequence of float
             Other times that steps end at.
         """
-        happen = sorted((e for e in events if e.time >= begin), key=lambda e: e.time)
-        last = max([begin, *times])
-        happen = [e for e in happen if e.time <= last]
+        last = max([begin, *times[-1:]])
+        happen = sorted((e for e in events if begin <= e.time <= last), key=lambda e: e.time)
         breaks = np.concatenate([inputs.starts, switches])
         breaks = breaks[(breaks > begin) & (breaks < last)]
         stops = np.unique(np.concatenate([[begin], times, breaks, [e.time for e in happen]]))
@@ -164,36 +160,19 @@ class Experiment:
         record[np.searchsorted(stops, times)] = np.arange(len(times))
         piece = np.clip(np.searchsorted(inputs.starts, stops, side="right") - 1, 0, None)
         first_event = np.searchsorted([e.time for e in happen], np.append(stops, np.inf), side="left")
-        rows = np.zeros((len(times), 4, inputs.cubics.shape[2]))
-        rows[:, 0] = inputs(times)
-        given = program((*first, *(e.value for e in happen)), (), (), tuple(parameters))
         return cls(
             times,
             stops,
-            record.astype(np.int64),
-            piece.astype(np.int64),
-            first_event.astype(np.int64),
-            np.array([e.state for e in happen], dtype=np.int64),
-            np.array([e.sets for e in happen], dtype=bool),
+            record,
+            piece,
+            first_event,
+            tuple(happen),
             inputs,
-            rows,
-            given,
+            tuple(first),
             fixed,
             place,
             *measured,
         )
-
-    @cached_property
-    def sensitivities(self) -> tuple[np.ndarray, np.ndarray]:
-        """Estimated numbers (n,) that derivatives are by; which of these each parameter is, -1 for none."""
-        columns, own = np.unique(self.place[self.place >= 0], return_inverse=True)
-        column = np.full(len(self.place), -1)
-        column[self.place >= 0] = own
-        return columns, column
-
-    def parameters(self, natural: np.ndarray) -> np.ndarray:
-        """All parameters (q,) at estimated ones in their own units."""
-        return np.where(self.place >= 0, natural[self.place], self.fixed) if len(natural) else self.fixed
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,10 +191,6 @@ class Path:
         Their derivatives by the parameters of ``columns``.
     columns : int array (n,)
         Estimated numbers that the derivatives are by.
-    state_slopes : array (K, d, n)
-        Derivatives of the states.
-    counts : array (3,)
-        Explicit, implicit and rejected steps.
     """
 
     complete: bool
@@ -223,80 +198,100 @@ class Path:
     values: np.ndarray
     tangent: np.ndarray
     columns: np.ndarray
-    state_slopes: np.ndarray
-    counts: np.ndarray
 
 
-def machine(own: Program, parameters: np.ndarray) -> tuple:
-    """A program as the kernels take it, with values (q,) of its parameters."""
-    r = own.registers.copy()
-    first = 1 + own.n_states + own.n_inputs
-    r[first : first + own.n_parameters] = parameters
-    return own.code, own.sizes, r, own.values_at, own.by_state, own.by_parameter
+def machine(own: Program) -> tuple:
+    """A program as the kernels take it."""
+    return own.code, own.sizes, own.registers.copy(), own.values_at, own.by_state, own.by_parameter
 
 
-def follow_experiment(
-    rates: Program,
-    seen: Program,
-    experiment: Experiment,
-    natural: np.ndarray,
-    rtol: float,
-    sensitivities: bool = True,
-) -> Path:
-    """The path of an experiment at estimated parameters in their own units.
+def bounds_of(parts: Sequence[Sequence | np.ndarray]) -> np.ndarray:
+    """Where each of several parts that are joined begins, and where the last one ends."""
+    return np.cumsum([0, *map(len, parts)])
+
+
+class Experiments:
+    """Experiments side by side, as the kernels take them.
 
     Parameters
     ----------
     rates, seen : Program
         Right-hand sides, and observables.
-    experiment : Experiment
-        What happens.
-    natural : array
-        Estimated parameters.
-    rtol : float
-        Relative tolerance; see `fim_dynsys.regression.kernels.explicit.scales`.
-    sensitivities : bool
-        Whether derivatives are wanted.
+    parameters : sequence of str
+        All parameters.
+    experiments : sequence of Experiment
+        One or more.
+
+    Attributes
+    ----------
+    programs, runs : tuple
+        What the kernels take: the rates, observables and first states; and what each run has of its own.
+    columns : list of int arrays (n,)
+        Estimated numbers that each experiment depends on.
     """
-    p = experiment.parameters(natural)
-    columns, column = experiment.sensitivities
-    if not sensitivities:
-        columns, column = columns[:0], np.full(len(p), -1)
-    n, d, k = len(columns), rates.n_states, len(seen.values_at)
-    count = len(experiment.given.values_at)
-    begun, by = np.empty((1, count)), np.empty((1, count, n))
-    still, nothing = np.zeros((1, 0)), np.zeros((1, 4, 0))
-    start = machine(experiment.given, p)
-    observe(start, column, np.zeros(1), nothing, still, np.zeros((1, 0, n)), begun, by)
-    states = np.full((len(experiment.times), d), np.nan)
-    slopes = np.zeros((len(experiment.times), d, n))
-    counts = np.zeros(3, dtype=np.int64)
-    ended = follow(
-        machine(rates, p),
-        _TABLES,
-        column,
-        begun[0, :d].copy(),
-        by[0, :d].copy(),
-        experiment.stops,
-        experiment.record,
-        experiment.piece,
-        experiment.inputs.cubics,
-        experiment.inputs.starts,
-        experiment.first_event,
-        experiment.event_state,
-        experiment.event_sets,
-        begun[0, d:].copy(),
-        by[0, d:].copy(),
-        rtol,
-        np.full(d, 1e-300),
-        _STEPS + 2 * len(experiment.stops),
-        states,
-        slopes,
-        counts,
-    )
-    values = np.full((len(experiment.times), k), np.nan)
-    tangent = np.empty((len(experiment.times), k, n))
-    observe(
-        machine(seen, p), column, experiment.times, experiment.at_samples, states, slopes, values, tangent
-    )
-    return Path(ended == DONE, states, values, tangent, columns, slopes, counts)
+
+    def __init__(
+        self, rates: Program, seen: Program, parameters: Sequence[str], experiments: Sequence[Experiment]
+    ) -> None:
+        self.experiments = tuple(experiments)
+        given: dict[Expr, int] = {}  # each expression once: the runs have most of them in common
+        first = [[given.setdefault(f, len(given)) for f in e.first] for e in experiments]
+        events = [event for e in experiments for event in e.events]
+        amounts = [given.setdefault(event.value, len(given)) for event in events]
+        begun = program(tuple(given), (), (), tuple(parameters))
+        self.programs = (machine(rates), machine(seen), machine(begun))
+        self.columns, column = [], []
+        for e in experiments:
+            columns, own = np.unique(e.place[e.place >= 0], return_inverse=True)
+            self.columns.append(columns)
+            column.append(np.full(len(e.place), -1))
+            column[-1][e.place >= 0] = own
+        curves = {id(e.inputs): e.inputs for e in experiments}
+        ends = dict(zip(curves, np.cumsum([len(c.starts) for c in curves.values()]), strict=True))
+        curve_first = [[ends[id(e.inputs)] - len(e.inputs.starts), ends[id(e.inputs)]] for e in experiments]
+        self.runs = (
+            np.array([e.place for e in experiments], dtype=np.int64),
+            np.array([e.fixed for e in experiments], dtype=float),
+            np.array(column, dtype=np.int64),
+            np.array(first, dtype=np.int64).reshape(len(experiments), -1),
+            bounds_of([e.stops for e in experiments]),
+            np.concatenate([e.stops for e in experiments]),
+            np.concatenate([e.record for e in experiments]),
+            np.concatenate([e.piece for e in experiments]),
+            np.concatenate([e.first_event for e in experiments]),
+            bounds_of([e.events for e in experiments]),
+            np.array([event.state for event in events], dtype=np.int64),
+            np.array([event.sets for event in events], dtype=bool),
+            np.array(amounts, dtype=np.int64),
+            np.array(curve_first, dtype=np.int64),
+            np.concatenate([c.cubics for c in curves.values()]),
+            np.concatenate([c.starts for c in curves.values()]),
+            bounds_of([e.times for e in experiments]),
+            np.concatenate([e.times for e in experiments]),
+            np.concatenate([e.inputs(e.times) for e in experiments]),
+        )
+
+    def path(self, e: int, natural: np.ndarray, rtol: float, sensitivities: bool = True) -> Path:
+        """The path of an experiment at estimated numbers in their own units.
+
+        Parameters
+        ----------
+        e : int
+            Which experiment.
+        natural : array
+            Estimated numbers.
+        rtol : float
+            Relative tolerance; see `fim_dynsys.regression.kernels.explicit.scales`.
+        sensitivities : bool
+            Whether derivatives are wanted.
+        """
+        columns = self.columns[e] if sensitivities else self.columns[e][:0]
+        samples, d = len(self.experiments[e].times), self.programs[0][1][0]
+        k, n = len(self.programs[1][3]), len(columns)
+        states, slopes = np.full((samples, d), np.nan), np.zeros((samples, d, n))
+        values, tangent = np.full((samples, k), np.nan), np.empty((samples, k, n))
+        counts = np.zeros(3, dtype=np.int64)
+        ended = follow_run(
+            self.programs, TABLES, self.runs, e, natural, rtol, states, slopes, values, tangent, counts
+        )
+        return Path(ended == DONE, states, values, tangent, columns)

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice, pairwise
 
 import numpy as np
 
-from fim_dynsys.estimation.descent import Descent, Outcome, descend
+from fim_dynsys.estimation.descent import FAR, Descent, Outcome, descend
+from fim_dynsys.estimation.experiments import Path
 from fim_dynsys.estimation.objective import LEAST_SHARE, Objective
 from fim_dynsys.estimation.parameters import ParameterSpace
 from fim_dynsys.estimation.problem import Problem, Run, piece
@@ -83,6 +85,13 @@ class Fit:
     def natural(self) -> np.ndarray:
         """Estimated numbers (q,) in their own units."""
         return self.space.natural(self.descent.theta)
+
+    @cached_property
+    def paths(self) -> list[Path]:
+        """Paths of the runs at the best minimum."""
+        found = self.problem.objective.paths(self.descent.theta, self.descent.rtol, sensitivities=False)
+        assert found is not None  # its objective is finite
+        return found
 
     @property
     def converged(self) -> np.ndarray:
@@ -168,7 +177,7 @@ def fit_problem(
     for theta in chain(begun, screened):
         if len(searches) >= n_starts:
             break
-        found = descend(objective, theta, coarse, _ROUGH, decrement=1e-3)
+        found = descend(objective, theta, coarse, _ROUGH, decrement=1e-3, damping=FAR)
         if found.outcome is Outcome.FAILED or (found.iterations == 0 and found.value > screened.best + SAME):
             continue  # on a plateau, where nothing depends on the parameters
         searches.append(found)
@@ -225,8 +234,8 @@ class _Screening:
         left: list[tuple[float, np.ndarray]] = []
         for first in range(0, len(self._draws), _SCREENED * _TOGETHER):
             own = self._draws[first : first + _SCREENED * _TOGETHER]
-            values = [self._objective.value(theta, _SCREENING) for theta in own]
-            self.best = min(self.best, *values)
+            values = self._objective.values(own, _SCREENING)
+            self.best = min(self.best, float(values.min()))
             order = [k for k in np.argsort(values, kind="stable") if np.isfinite(values[k])]
             yield from (own[k] for k in order[:_TOGETHER])
             left += [(values[k], own[k]) for k in order[_TOGETHER:]]
@@ -315,7 +324,7 @@ def _regressed(problem: Problem, shown: Sequence[np.ndarray], draws: np.ndarray)
     cut = cut.with_runs(cut.runs[:: max(len(cut.runs) // _LOOKED_AT, 1)])
     objective, found = cut.objective, []
     for theta in islice(_Screening(objective, draws[: _SCREENED * _REGRESSED, :q]), _REGRESSED):
-        found.append(descend(objective, theta, _COARSE, _ROUGH, decrement=1e-3))
+        found.append(descend(objective, theta, _COARSE, _ROUGH, decrement=1e-3, damping=FAR))
         values = [s.value for s in found]
         if np.sum(np.array(values) < min(values) + SAME) >= _AGREED:
             break
@@ -344,7 +353,7 @@ def _by_pieces(
         if not np.isfinite(found.value) or (last is not None and _worse(found, last[1], least)):
             break
         last = pieces, found
-        theta, states = found.theta[:q], _joined_states(problem, found, cuts)
+        theta, states = found.theta[:q], _joined_states(problem.runs, pieces, found, cuts)
         if all(len(c) <= 2 for c in cuts):
             break
         cuts = [np.unique(np.append(c[:-1:_MERGED], c[-1])) for c in cuts]
@@ -396,12 +405,14 @@ def _worse(found: Descent, before: Descent, least: np.ndarray) -> bool:
     return found.evaluation.misfit > max(_WORSE**2 * before.evaluation.misfit, _EXPLAINED)
 
 
-def _joined_states(problem: Problem, found: Descent, cuts: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Fitted states (K, d) at the samples of each run."""
-    paths = iter(found.evaluation.paths)
+def _joined_states(
+    runs: Sequence[Run], pieces: Problem, found: Descent, cuts: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Fitted states (K, d) of pieces at the samples of each run."""
+    paths = iter(pieces.objective.paths(found.theta, found.rtol, sensitivities=False) or ())
     states = []
-    for run, bounds in zip(problem.runs, cuts, strict=True):
-        own = np.empty((len(run.times), len(problem.states)))
+    for run, bounds in zip(runs, cuts, strict=True):
+        own = np.empty((len(run.times), len(pieces.states)))
         for a, b in pairwise(bounds):
             own[a : b + 1] = next(paths).states
         states.append(own)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fim_dynsys.estimation.experiments import Event, Experiment, InputCurve, follow_experiment
+from fim_dynsys.estimation.experiments import Event, Experiment, Experiments, InputCurve
 from fim_dynsys.estimation.programs import program
 
 if TYPE_CHECKING:
@@ -52,11 +52,10 @@ def path_of(
         [sympy.Float(float(v)) for v in x0],
         events,
         curve,
-        names,
         values,
         np.full(len(names), -1, dtype=np.int64),
         (nothing, nothing, np.zeros(0), np.zeros(0)),
     )
     rates = program(tuple(equations), tuple(states), tuple(inputs), names)
     seen = program((), tuple(states), tuple(inputs), names)
-    return follow_experiment(rates, seen, experiment, np.zeros(0), _TOLERANCE, False).states
+    return Experiments(rates, seen, names, [experiment]).path(0, np.zeros(0), _TOLERANCE, False).states

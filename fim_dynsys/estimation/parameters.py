@@ -90,6 +90,12 @@ class ParameterSpace:
     def __len__(self) -> int:
         return len(self.parameters)
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What the kernels take: scales, sizes, priors and bounds."""
+        priors = (self._prior_at, self._prior_mean, self._prior_deviation, self._prior_log)
+        return (self.log, self.size, *priors, self.low, self.high)
+
     def coordinates(self, natural: np.ndarray) -> np.ndarray:
         """Coordinates of values; minus infinity for the logarithm of what is not positive."""
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -83,7 +83,7 @@ class PetabEquations:
         """
         space = self.problem.space
         theta = space.coordinates(np.array([float(parameters[name]) for name in space.names]))
-        return self.problem.objective.value(theta, 1e-10)
+        return float(self.problem.objective.values(theta[None], 1e-10)[0])
 
 
 @dataclass(frozen=True, eq=False)

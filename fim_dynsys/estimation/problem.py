@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fim_dynsys.estimation.experiments import Event, Experiment, InputCurve
+from fim_dynsys.estimation.experiments import Event, Experiment, Experiments, InputCurve
 from fim_dynsys.estimation.objective import Objective, Observable
 from fim_dynsys.estimation.parameters import Parameter, ParameterSpace, Prior
 from fim_dynsys.estimation.programs import Program, program
@@ -156,11 +156,14 @@ class Problem:
                 else:
                     fixed[k] = self.fixed[value] if isinstance(value, str) else value
             first = []
-            for i, given in enumerate(run.first):
+            for i, given in enumerate(run.first):  # numbers are parameters: all runs share one program
+                k = len(self.names) + i
                 if given is None:
-                    own = f"{self.states[i]}(0)"
-                    place[len(self.names) + i] = place_of[self.first_name(i, number)]
-                first.append(sympy.Symbol(own, real=True) if given is None else given)
+                    place[k] = place_of[self.first_name(i, number)]
+                elif given.is_number:
+                    fixed[k] = float(given)
+                own = given is None or given.is_number
+                first.append(sympy.Symbol(self._local[k], real=True) if own else given)
             measured = (run.rows, run.kinds, run.values, run.errors)
             experiments.append(
                 Experiment.of(
@@ -169,14 +172,14 @@ class Problem:
                     first,
                     run.events,
                     run.inputs,
-                    self._local,
                     fixed,
                     place,
                     measured,
                     self.switch_times,
                 )
             )
-        return Objective(self.rates, self.observed, self.observables, experiments, self.space)
+        together = Experiments(self.rates, self.observed, self._local, experiments)
+        return Objective(together, self.observables, self.space)
 
     def with_runs(self, runs: Sequence[Run]) -> "Problem":
         """The same with other runs."""

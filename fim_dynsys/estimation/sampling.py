@@ -43,7 +43,7 @@ def draw_parameters(fit: Fit, n: int, seed: int) -> np.ndarray:
     # the likelihood with the scale integrated out falls as that at the best scale with q fewer samples
     power = max(count - q, 1) / count if count else 1.0
     steps = int(n * _THINNED * (1.0 + _LEARNT))
-    theta, value = fit.descent.theta, objective.value(fit.descent.theta, _TOLERANCE)
+    theta, value = fit.descent.theta, float(objective.values(fit.descent.theta[None], _TOLERANCE)[0])
     width = np.log(_STEP / np.sqrt(q))
     kept = np.empty((n, q))
     first = steps - n * _THINNED
@@ -51,7 +51,7 @@ def draw_parameters(fit: Fit, n: int, seed: int) -> np.ndarray:
         trial = theta + np.exp(width) * root @ rng.standard_normal(q)
         accepted = 0.0
         if ((trial >= space.low) & (trial <= space.high)).all():
-            new = objective.value(trial, _TOLERANCE)
+            new = float(objective.values(trial[None], _TOLERANCE)[0])
             accepted = float(np.exp(min(power * (value - new), 0.0)))
             if rng.random() < accepted:
                 theta, value = trial, new

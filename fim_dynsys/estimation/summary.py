@@ -199,11 +199,10 @@ def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
 def _paths(problem: Problem, fit: Fit) -> tuple[list[np.ndarray], list[Path] | None]:
     """Fitted states at the samples of each trajectory; whole paths, None where one breaks off."""
     if fit.problem is problem:
-        found = list(fit.descent.evaluation.paths)
-        return [p.states for p in found], found
+        return [p.states for p in fit.paths], fit.paths
     states = [np.full((len(run.times), len(problem.states)), np.nan) for run in problem.runs]
     number = 0
-    for run, path in zip(fit.problem.runs, fit.descent.evaluation.paths, strict=True):
+    for run, path in zip(fit.problem.runs, fit.paths, strict=True):
         while problem.runs[number].inputs is not run.inputs:  # each run has a curve of its own
             number += 1
         first = int(np.searchsorted(problem.runs[number].times, run.times[0]))
@@ -228,7 +227,7 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
     spread = np.array([np.std(values[kinds == k]) if (kinds == k).any() else 0.0 for k in range(m)])
     size = np.array([np.abs(values[kinds == k]).max(initial=0.0) for k in range(m)])
     spread = np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
-    residuals = _residuals(fit.problem, list(fit.descent.evaluation.paths))
+    residuals = _residuals(fit.problem, fit.paths)
     window = np.array(
         [
             np.sqrt(np.mean(residuals[1][residuals[0] == k] ** 2)) if (residuals[0] == k).any() else 0.0

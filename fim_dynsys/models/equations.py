@@ -357,7 +357,7 @@ class EquationsModel(VectorFieldModel):
         """A function of time as cubics over each trajectory."""
 
         def values(t: np.ndarray) -> np.ndarray:
-            return np.stack([np.atleast_1d(real_array(u(float(s)), caller, "u(t)")) for s in t])
+            return real_array([u(float(s)) for s in t], caller, "u(t)").reshape(len(t), -1)
 
         times = [t for t, _ in trajectories.arrays()]
         begins, _ = read_begins(caller, self.t0, times, self.doses, self.events, self.initial)
@@ -896,7 +896,7 @@ def simulated(
     curve = InputCurve.none()
     if inputs and callable(u):
         curve = function_curve(
-            lambda s: np.stack([np.atleast_1d(real_array(u(float(v)), caller, "u(t)")) for v in s]),
+            lambda s: real_array([u(float(v)) for v in s], caller, "u(t)").reshape(len(s), -1),
             t[0],
             t[-1],
         )

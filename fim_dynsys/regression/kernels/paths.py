@@ -9,7 +9,7 @@ import numpy as np
 from fim_dynsys.regression.kernels.compiler import compiled
 from fim_dynsys.regression.kernels.explicit import explicit_slopes, explicit_step, norm, scales
 from fim_dynsys.regression.kernels.implicit import ITERATIONS, implicit_slopes, implicit_step
-from fim_dynsys.regression.kernels.programs import evaluate, linearise, load, tangents
+from fim_dynsys.regression.kernels.programs import evaluate, linearise, load
 
 DONE, NOT_FINITE, TOO_MANY, TOO_SMALL = range(4)
 _STIFF = 3.0  # product of step and largest rate, about the edge of the explicit pair's stability region
@@ -190,26 +190,3 @@ def follow(
         if j and piece[j] != piece[j - 1]:
             fresh = False
     return DONE
-
-
-@compiled
-def observe(
-    machine: tuple,
-    column: np.ndarray,
-    times: np.ndarray,
-    inputs: np.ndarray,
-    states: np.ndarray,
-    slopes: np.ndarray,
-    values: np.ndarray,
-    tangent: np.ndarray,
-) -> None:
-    """Values (K, k) of a program along a path (K, d), and their derivatives (K, k, n).
-
-    ``inputs`` (K, 4, m) are cubics of which only the constants count.
-    """
-    k, d = values.shape[1], states.shape[1]
-    by_state = np.zeros((k, d))
-    for row in range(len(times)):
-        load(machine, times[row], states[row], inputs[row], 0.0)
-        linearise(machine, values[row], by_state)
-        tangents(machine, by_state, slopes[row], column, tangent[row])
