@@ -8,8 +8,8 @@ import numpy as np
 from fim_dynsys.estimation.objective import Evaluation, Objective
 from fim_dynsys.regression.kernels import likelihood
 
-NEAR, FAR = 1e-3, 1.0
-"""First damping, in unit curvatures: steps far from a minimum would otherwise end where nothing has effect."""
+NEAR, FAR = 1e-3, 0.3
+"""First damping, in unit curvatures: far from a minimum, full steps end where nothing has effect."""
 
 _DECREMENT = 1e-9  # log-likelihood units that one more step promises: converged
 

@@ -19,6 +19,7 @@ _COARSE = 1e-5  # relative tolerance of the integration during a search
 _SCREENED = 8  # draws for each start that is followed
 _TOGETHER = 2  # starts that are chosen from the draws that are screened together
 _ROUGH, _LAST = 100, 300  # iterations
+_SEARCHED = 1e-6  # log-likelihood units that one more step of a search promises: it ends
 SAME = 0.05
 """Log-likelihood units: the same minimum."""
 
@@ -26,6 +27,7 @@ TOLERANCE = 1e-9
 """Relative tolerance of the integration at the end of a fit."""
 
 _OFTEN = 0.4  # share of the searches that end there, for that
+_EFFECT = 0.1  # standard deviations that a logarithm is to move the data by, for a minimum that is no plateau
 _ENOUGH = 4  # searches that end in the best minimum: others are not needed
 _AT_LEAST = 8  # searches that are made in any case
 _ENOUGH_SHOWN, _AT_LEAST_SHOWN = 2, 3  # the same where pieces of measured states led to the starts
@@ -131,6 +133,13 @@ def explains(objective: Objective, descent: Descent) -> bool:
     return descent.evaluation.misfit <= 1.0 + float(np.sqrt(2.0 / objective.n))
 
 
+def on_plateau(space: ParameterSpace, descent: Descent) -> bool:
+    """Whether a number is at its bound or its logarithm has hardly any effect: searches agree on plateaus."""
+    theta = descent.theta
+    effect = np.sqrt(np.maximum(np.diagonal(descent.evaluation.curvature), 0.0))
+    return bool(np.any((theta <= space.low) | (theta >= space.high) | (space.log & (effect < _EFFECT))))
+
+
 def same_place(ends: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """Which coordinates (s, q) are those of a minimum (q,)."""
     if ends.shape[1] != len(theta):
@@ -177,7 +186,7 @@ def fit_problem(
     for theta in chain(begun, screened):
         if len(searches) >= n_starts:
             break
-        found = descend(objective, theta, coarse, _ROUGH, decrement=1e-3, damping=FAR)
+        found = descend(objective, theta, coarse, _ROUGH, decrement=_SEARCHED, damping=FAR)
         if found.outcome is Outcome.FAILED or (found.iterations == 0 and found.value > screened.best + SAME):
             continue  # on a plateau, where nothing depends on the parameters
         searches.append(found)
@@ -187,7 +196,8 @@ def fit_problem(
             best_so_far = searches[int(np.argmin(values))]
             same = same_place(np.array([s.theta for s in searches]), best_so_far.theta)
             hits = np.sum(same | (values < values.min() + SAME))
-            if hits >= max(enough, _OFTEN * len(values)) or explains(objective, best_so_far):
+            agreed = hits >= max(enough, _OFTEN * len(values)) and not on_plateau(space, best_so_far)
+            if agreed or explains(objective, best_so_far):
                 break
     whole = _polished(objective, searches)
     best = (
@@ -245,7 +255,7 @@ class _Screening:
 def refined(fit: Fit | None, problem: Problem, starts: Sequence[np.ndarray]) -> Fit | None:
     """A fit, or a better one from other starts (q,)."""
     coarse = _coarse(problem)
-    searches = [descend(problem.objective, theta, coarse, _LAST, decrement=1e-3) for theta in starts]
+    searches = [descend(problem.objective, theta, coarse, _LAST, decrement=_SEARCHED) for theta in starts]
     found = _polished(problem.objective, [s for s in searches if np.isfinite(s.value)])
     if found is None or (fit is not None and fit.descent.value <= found.value):
         return fit
@@ -324,7 +334,7 @@ def _regressed(problem: Problem, shown: Sequence[np.ndarray], draws: np.ndarray)
     cut = cut.with_runs(cut.runs[:: max(len(cut.runs) // _LOOKED_AT, 1)])
     objective, found = cut.objective, []
     for theta in islice(_Screening(objective, draws[: _SCREENED * _REGRESSED, :q]), _REGRESSED):
-        found.append(descend(objective, theta, _COARSE, _ROUGH, decrement=1e-3, damping=FAR))
+        found.append(descend(objective, theta, _COARSE, _ROUGH, decrement=_SEARCHED, damping=FAR))
         values = [s.value for s in found]
         if np.sum(np.array(values) < min(values) + SAME) >= _AGREED:
             break

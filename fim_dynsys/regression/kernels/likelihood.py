@@ -21,6 +21,7 @@ _LEAST_DAMPING, _MOST_DAMPING = 1e-12, 1e12
 _SUFFICIENT = 1e-4  # of the predicted decrease
 _ROUGH = 1e-3  # promised by an undamped step where rounding leaves no better point
 _LONGEST = 3.0  # of a step, in coordinates that are logarithms
+_EXACT = 1e-8  # log-likelihood units: a search to the end, in which no weak direction is left out
 _WORK = 3_000_000  # numbers that steps compute before a search returns to its caller: about a second
 
 
@@ -433,7 +434,7 @@ def search(
     n = len(theta)
     counts = np.zeros(3, np.int64)
     trial, step, free = np.empty(n), np.empty(n), np.empty(n, np.bool_)
-    least, most = np.empty(n), np.empty(n)
+    least, most, tried = np.empty(n), np.empty(n), False
     new_gradient, new_curvature, new_scales = np.empty(n), np.empty((n, n)), np.empty(len(scales))
     if state[5] == 0.0:
         state[0], state[1] = judge(
@@ -477,7 +478,11 @@ def search(
             limits(theta, space, least, most)
             damped_step(gradient, curvature, free, state[2], scale, least, most, step)
         if expected <= decrement and state[2] <= 1e-2:
-            return CONVERGED
+            limits(theta, space, least, most)
+            if tried or decrement > _EXACT or promised(gradient, curvature, free, least, most) <= decrement:
+                return CONVERGED
+            state[2], tried = _LEAST_DAMPING, True  # what damping alone holds back, such as by a weak prior
+            continue
         state[4] += 1.0
         gain, value, misfit = -np.inf, np.inf, 0.0
         if expected > 0.0:
