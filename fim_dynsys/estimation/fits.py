@@ -18,7 +18,7 @@ _SCREENING = 1e-3  # relative tolerance of the integration of draws that are onl
 _COARSE = 1e-5  # relative tolerance of the integration during a search
 _SCREENED = 8  # draws for each start that is followed
 _TOGETHER = 2  # starts that are chosen from the draws that are screened together
-_ROUGH, _LAST = 100, 300  # iterations
+_ROUGH, _LAST = 200, 300  # iterations
 _SEARCHED = 1e-6  # log-likelihood units that one more step of a search promises: it ends
 SAME = 0.05
 """Log-likelihood units: the same minimum."""
@@ -197,7 +197,7 @@ def fit_problem(
             same = same_place(np.array([s.theta for s in searches]), best_so_far.theta)
             hits = np.sum(same | (values < values.min() + SAME))
             agreed = hits >= max(enough, _OFTEN * len(values)) and not on_plateau(space, best_so_far)
-            if agreed or explains(objective, best_so_far):
+            if agreed or (hits >= _AGREED and explains(objective, best_so_far)):
                 break
     whole = _polished(objective, searches)
     best = (
