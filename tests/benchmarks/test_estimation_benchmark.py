@@ -1,9 +1,13 @@
 """Problems of ``benchmarks.estimation``."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from benchmarks.estimation.problems import PROBLEMS
+from benchmarks.estimation import __main__ as command
+from benchmarks.estimation.problems import CALLS, PROBLEMS, Work
+
+TRIAL = command.trial
 
 
 def named(name):
@@ -37,3 +41,36 @@ def test_noise_is_what_it_is_said_to_be():
     y, sigma = problem.data(0.05, 0)
     assert sigma[0] == pytest.approx(0.05 * clean.std(), rel=1e-4)
     assert np.std(y - clean) == pytest.approx(sigma[0], rel=0.4)
+
+
+def test_paths_of_scipy_are_bounded_by_the_calls_that_are_left():
+    problem, work = named("FitzHugh-Nagumo"), Work(100)
+    assert np.isnan(problem.path(problem.truth, 1e-7, work=work)).all()
+    assert work.left < 0
+    work = Work(10 * CALLS)
+    assert np.isfinite(problem.path(problem.truth, 1e-7, work=work)).all()
+    assert 9 * CALLS < work.left < 10 * CALLS
+
+
+def test_an_interrupted_run_goes_on(tmp_path, monkeypatch, capsys):
+    arguments = ["--draws", "1", "--only", "one compartment, oral", "--out", str(tmp_path)]
+    done = []
+
+    def fit(problem, noise, seed, y, sigma):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(noise)
+        return {"failed": "", "seconds": 1.0}
+
+    monkeypatch.setattr(command, "trial", fit)
+    with pytest.raises(KeyboardInterrupt):
+        command.main(arguments)
+    kept = [line for path in tmp_path.rglob("*.jsonl") for line in path.read_text().splitlines()[1:]]
+    assert len(kept) == 1  # the first fit, by which everything is compiled, is no row
+    monkeypatch.setattr(command, "trial", TRIAL)
+    assert command.main(arguments) == 0
+    table = pd.read_csv(tmp_path / "trials.csv")
+    assert list(table["noise"]) == list(command.NOISES)
+    assert table["seconds"][0] == 1.0 and (table["seconds"][1:] < 1.0).all()
+    assert not table["outside"][1:].any() and (table["behind"][1:] < 1e-3).all()
+    assert "ratio_far" in capsys.readouterr().out
