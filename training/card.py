@@ -19,14 +19,12 @@ from typing import NamedTuple
 import pandas as pd
 
 from fim_dynsys.models.fim_ode.card import title
-from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS
 from fim_dynsys.models.fim_ode.configuration import LARGEST_DIM
 from fim_dynsys.models.fim_ode.neural import NeuralFIMODE
-from fim_dynsys.models.fim_ode.own import FIMODE
+from fim_dynsys.models.fim_ode.own import FIMODE, MIN_OBSERVATIONS
 from fim_dynsys.models.fim_ode.weights import (
     CALIBRATION,
     MANY,
-    SELECTOR,
     SHIPPED,
     part_of,
     read_weights,
@@ -108,7 +106,6 @@ def card(name: str, weights: Path, log: Path = LOG, benchmarks: Path = BENCHMARK
             "more_states": _more_states(extra.get("many")),
             "degree": header["config"]["degree"],
             "few_samples": MIN_OBSERVATIONS,
-            "selector": _selector(extra.get("selector")),
             "calibration": _held_out_bands(extra.get("calibration")) + _calibration(benchmarks, of),
         }
     text = string.Template((TEMPLATES / f"{name}.md").read_text(encoding="utf-8")).substitute(parts)
@@ -133,7 +130,7 @@ def _weights(path: Path, digest: str, header: dict, tensors: dict) -> str:
         ["version", f"`{digest[:8]}`, its first 8 digits"],
         ["architecture", f"`{header['architecture']}`: {config}"],
     ]
-    parts = {"operator": "", "of more states": MANY, "selector": SELECTOR, "calibration": CALIBRATION}
+    parts = {"operator": "", "of more states": MANY, "calibration": CALIBRATION}
     for name, prefix in parts.items():
         own = part_of(tensors, prefix).values()
         if prefix == MANY and not own:
@@ -150,19 +147,6 @@ def _more_states(known: dict | None) -> str:
     dims = [dim for _, dim, _ in known["pools"]]
     trained = f"trained on {min(dims)} to {max(dims)}"
     return f"; beyond {known['up to']} a second network answers (*of more states* above), {trained}"
-
-
-def _selector(known: dict | None) -> str:
-    """Its success on contexts held out from its training, beside what it replaces and the best choice."""
-    if known is None:
-        return "There is no selector: the candidate with the smallest BIC is chosen."
-    lines = [["chosen by", *TASKS]]
-    for name in ("BIC", "selector", "oracle"):
-        lines.append([name, *(f"{known['held out'][name][task]:.1f}" for task in TASKS)])
-    return (
-        f"The selector learned from {known['contexts']:,} contexts. Percent of successes on others held out, "
-        f"*oracle* being the best candidate there was:\n\n{_table(lines)}"
-    )
 
 
 def _held_out_bands(known: dict | None) -> str:

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from benchmarks.harness.rows import View
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.inference import Judge
 from fim_dynsys.models.auto import Auto
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.search import stages
@@ -30,10 +29,6 @@ def _of_functions(**amounts: int) -> Callable[[Searched], Searched]:
     return changed
 
 
-def _by_bic(row: Searched) -> Searched:
-    return replace(row, judge=Judge.BIC)
-
-
 Changes = tuple[Callable[[Searched], Searched], ...]
 LEFT_OUT: Mapping[str, Mapping[str, Changes]] = {
     "auto": {
@@ -48,11 +43,10 @@ LEFT_OUT: Mapping[str, Mapping[str, Changes]] = {
     },
     "fim-ode": {
         "": (),
-        "operator": (_without(stages.operator), _by_bic),
+        "operator": (_without(stages.operator),),
         "regressions": (_amounts(structures=0),),
         "reselection": (_without(stages.reselection),),
         "windows": (_without(stages.windows),),
-        "selector": (_by_bic,),
     },
 }
 """What is left out of a model, by the name of what that is, and how."""

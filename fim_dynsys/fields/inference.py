@@ -18,7 +18,6 @@ class Judge(Enum):
     """What chose the answer among the candidates of a search."""
 
     EXACT = "fit to numerical precision"
-    SELECTOR = "selector"
     BIC = "BIC"
     EXTENDED_BIC = "extended BIC"
     HELD_OUT = "held-out trajectories"
@@ -34,7 +33,8 @@ class Trust(Enum):
 
 
 _SELECTED = "select"  # what a report says of an answer that the user selected
-_OF_OLD_REPORTS = {"fit to the digits": Judge.EXACT}
+# A network, the selector, once chose where the extended BIC does now.
+_OF_OLD_REPORTS = {"fit to the digits": Judge.EXACT, "selector": Judge.EXTENDED_BIC}
 _NOTES = "; "  # between notes in a report
 
 

@@ -3,7 +3,7 @@
 A little above five hundred lines: one model, from its question to its answer, read together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self
@@ -28,38 +28,34 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS
-from fim_dynsys.models.fim_ode.own import FIMODE
+from fim_dynsys.models.fim_ode.own import FIMODE, MIN_OBSERVATIONS
 from fim_dynsys.models.law_notes import with_relations
 from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
-from fim_dynsys.models.outliers import inferred_robustly, samples_of, with_outliers_of
+from fim_dynsys.models.outliers import samples_of, with_outliers_of
 from fim_dynsys.models.question import Question
-from fim_dynsys.models.trust import N_DRAWS, Rivals, deviation_elsewhere
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, equal_errors, precise
+from fim_dynsys.models.searched import SearchedModel, searched
+from fim_dynsys.models.trust import Rivals, deviation_elsewhere
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, precise
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, shares
-from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort
 from fim_dynsys.search.functions.fits import FunctionCandidate
-from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, GeneticEffort, is_installed
+from fim_dynsys.search.genetic.engine import GENETIC
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.opinion import Opinion
-from fim_dynsys.search.origins import Stage
-from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.screening import screened
-from fim_dynsys.search.stages import FUNCTIONS_UP_TO, POLYNOMIALS, Effort, Row, functions
+from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row, functions
 from fim_dynsys.search.standard_errors import law_errors
 from fim_dynsys.search.units import (
     REFITTED,
     by_units,
     fitted_with_constraints,
-    homogeneous,
     is_accepted,
     rates_by_units,
     suggestion_note,
@@ -67,10 +63,9 @@ from fim_dynsys.search.units import (
 from fim_dynsys.trajectories.container import Trajectories
 
 if TYPE_CHECKING:
-    from fim_dynsys.search.genetic.proposals import Proposals
+    pass
 
 _REPORTED = 5  # candidates that the report names
-_MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
 _SUGGESTED_UP_TO = 6  # states: beyond, terms are screened, without knowledge
 STAGES = *POLYNOMIALS, functions
@@ -92,7 +87,7 @@ EFFORTS = {
 """How much, by the name of the effort."""
 
 
-class Auto(VectorFieldModel):
+class Auto(SearchedModel):
     """The best field that the data support, from one call.
 
     Polynomial candidates come from the pretrained operator's estimate, from sparse regression with nine
@@ -133,8 +128,6 @@ class Auto(VectorFieldModel):
     """
 
     name = "auto"
-    min_observations = 5
-    uses_inputs = uses_order = uses_sigma = accepts_missing = weighs_x_dot = True
     portfolio_: Portfolio | None
 
     def __init__(
@@ -154,33 +147,6 @@ class Auto(VectorFieldModel):
         """An integer, raised when the search changes, and the version of the operator's weights."""
         return f"21-{_operator().version}"
 
-    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(
-        self,
-        trajectories: Trajectories,
-        positions: Sequence[str] | None = None,
-        sigma: Known | None = None,
-    ) -> VectorField:
-        """Search on all trajectories together; those with a single complete sample say nothing.
-
-        Parameters
-        ----------
-        trajectories : Trajectories
-            The context.
-        positions : sequence of str, optional
-            States that were observed, the others being their velocities; see `fit` with ``order=2``.
-        sigma : list of arrays (n, d), or Noise.POISSON, optional
-            Known standard deviations of the observations; or these are counts. Fits, and the choice among
-            them, weigh the samples; the operator sees those that are not far worse than most, and exact
-            models are only read off samples of one precision.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer than five complete samples, or the effort is unknown.
-        """
-        return self._inferred(trajectories, positions, sigma)[0]
-
     @np.errstate(all="ignore")
     def _infer_to_keep(
         self,
@@ -193,26 +159,15 @@ class Auto(VectorFieldModel):
         if isinstance(field, LocalField | DrivenField):
             return field
         seen = samples_of(field, trajectories)
-        rivals = self._rivals_of(self.portfolio_, question, seen)
+        rivals = question.rivals(self.portfolio_)
         known = replace(field.fit_info.inference, elsewhere=deviation_elsewhere(field, rivals, seen))
         return field.with_inference(known)
 
     def _find_rivals(self) -> Rivals | None:
         if isinstance(self.field_, LocalField | DrivenField):
             return None
-        return self._rivals_of(*self._found(), self._seen)
-
-    def _rivals_of(self, found: Portfolio, question: Question, context: Trajectories) -> Rivals:
-        """The most preferred members; draws from exact equations, which are as far off as mimics are."""
-        if found.laws:
-            return Rivals(self._drawn(found, question, N_DRAWS, 0, context), np.full(N_DRAWS, 1.0 / N_DRAWS))
-        order = question.order
-        return Rivals.of(
-            found.log_weights,
-            lambda k: order.field(
-                found.members[k].field(found.search.observations, order.trajectories, {}), context
-            ),
-        )
+        found, question = self._found()
+        return question.rivals(found)
 
     def _inferred(
         self,
@@ -223,20 +178,16 @@ class Auto(VectorFieldModel):
         """The preferred field, the portfolio it is of, and the question that this answers."""
         portfolios: list[tuple[Portfolio, Question]] = []
 
-        def search(complete: Trajectories, context: Trajectories, errors: Known | None = None) -> VectorField:
-            question = self._question(complete, context, positions, sigma, errors)
-            found = self._searched(question)
-            portfolios.append((found, question))
-            return self._fields(found, question, 1)[0]
+        def answer(question: Question) -> VectorField:
+            portfolios.append((self._searched(question), question))
+            return self._fields(*portfolios[-1], 1)[0]
 
-        whole = completed(self._caller, trajectories, sigma)
-        field = None
-        if positions is None and whole.errors is None and not trajectories.input_names:
-            field = inferred_robustly(search, whole.trajectories, trajectories)
-        if field is None:
-            field = search(whole.trajectories, trajectories, whole.errors)
+        field = self._answered(answer, trajectories, positions, sigma)
         seen = samples_of(field, trajectories)
         return next((field, found, question) for found, question in portfolios if question.context is seen)
+
+    def _answer(self, question: Question) -> VectorField:
+        return self._fields(self._searched(question), question, 1)[0]
 
     @np.errstate(all="ignore")
     def candidates(self, trajectories: Trajectories) -> list[VectorField]:
@@ -274,27 +225,11 @@ class Auto(VectorFieldModel):
         question = self._question(whole.trajectories, trajectories, positions, sigma, whole.errors, order)
         return self._searched(question)
 
-    def _question(
-        self,
-        complete: Trajectories,
-        context: Trajectories,
-        positions: Sequence[str] | None,
-        sigma: Known | None,
-        errors: Known | None,
-        order: CanonicalOrder | None = None,
-    ) -> Question:
-        return Question.of(
-            self._caller,
-            complete,
-            context,
-            knowledge=self.knowledge,
-            positions=positions,
-            sigma=sigma,
-            errors=errors,
-            degree=_degree(complete),
-            least=self.min_observations,
-            order=order,
-        )
+    def _degree_of(self, complete: Trajectories) -> int | None:
+        """That of the operator, where it can answer, however few the samples."""
+        model = _operator()
+        few = int(complete.n_obs[complete.n_obs >= 2].sum()) < MIN_OBSERVATIONS
+        return None if few or complete.input_names or complete.dim > model.max_dim else model.degree
 
     def _searched(self, question: Question) -> Portfolio:
         found, trajectories = self._portfolio(question), question.order.trajectories
@@ -309,43 +244,16 @@ class Auto(VectorFieldModel):
     def _portfolio(self, question: Question) -> Portfolio:
         row = self._row
         effort = row.effort
-        search, sigma, positions = question.search, question.errors, question.positions
+        search = question.search
         stages = 2 + len(row.stages) + effort.functions.stages
         if effort.genetic is not None:
             stages += effort.genetic.searches * search.dictionary.dim
         free = not search.observations.n_inputs and search.restriction is None
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
-            search, known = screened(search) if free and not positions else (search, [])
+            search, known = screened(search) if free and not question.positions else (search, [])
             bar.update()
-            clean = ExactSearch(search, question.samples, composed=effort.composed)
-            if effort.laws is not None and question.is_plain:
-                clean.run(effort.laws)
-            bar.update()
-            proposals: Proposals | None = None
-            notes: dict[str, str] = {}
-            if effort.genetic is not None:
-                proposals, notes = _proposals(search, clean, effort.genetic, self.seed, bar.update)
-            if proposals is not None and equal_errors(sigma) and clean.is_clean:
-                clean.meet_state_equations(proposals.sides, Stage.GENETIC)
-            if clean.settled:
-                return Portfolio.of_laws(search, clean.answers, notes)
-            asked = _opinion(search, sigma)
-            pool = Pool(search, opinion=asked, besides=known, whole=bool(clean.laws))
-            pool = row.search(pool, bar.update)
-            grown = homogeneous(pool.search.observations, pool.functions, question.order.trajectories)
-            if proposals is not None and effort.genetic is not None and not clean.laws:
-                grown = _with_proposals(
-                    pool.search, proposals, pool.candidates[0], grown, effort.genetic.kept
-                )
-            found = Portfolio.of(pool.search, pool.candidates, grown, notes)
-            found = replace(found, lacking=pool.lacking)
-            if clean.laws:
-                clean.meet(found.members[:_MET])
-        return (
-            Portfolio.of_laws(search, clean.answers, notes)
-            if clean.laws
-            else replace(found, constraints=question.knowledge)
-        )
+            opinion = partial(_opinion, sigma=question.errors)
+            return searched(replace(question, search=search), row, opinion, known, self.seed, bar.update)
 
     @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
@@ -375,19 +283,7 @@ class Auto(VectorFieldModel):
             local = found.local.draws(n, order.trajectories, np.random.default_rng(seed))
             return EnsembleField([order.field(field, self._seen) for field in local])
 
-        def draw(n: int, seed: int) -> list[VectorField]:
-            return self._drawn(found, question, n, seed, self._seen)
-
-        return bounded_members(draw, n, seed, self.field_, self._seen)
-
-    def _drawn(
-        self, found: Portfolio, question: Question, n: int, seed: int, context: Trajectories
-    ) -> list[VectorField]:
-        """Candidates drawn by their weights, each with parameters drawn from its posterior."""
-        drawn = found.draws(found.log_weights, n, np.random.default_rng(seed))
-        order = question.order
-        fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
-        return [order.field(field, context) for field in fields]
+        return bounded_members(partial(question.draws, found), n, seed, self.field_, self._seen)
 
     @property
     def alternatives_(self) -> Alternatives:
@@ -566,42 +462,6 @@ def _by_units(free: Portfolio, constrained: Portfolio, suggested: Knowledge) -> 
     return replace(constrained, notes=constrained.notes | said, remarks=(suggestion_note(suggested),))
 
 
-def _proposals(
-    search: Search, clean: ExactSearch, effort: GeneticEffort, seed: int, done: Callable[[], object]
-) -> "tuple[Proposals | None, dict[str, str]]":
-    """What genetic programming proposes, if it is asked, and what a report says of that."""
-    observations = search.observations
-    if not is_installed():
-        return None, {Stage.GENETIC.value: f"not asked: pyoperon is not installed ({INSTALL})"}
-    if observations.n_inputs or search.restriction is not None or observations.dim > FUNCTIONS_UP_TO:
-        reason = f"only without inputs and knowledge, in up to {FUNCTIONS_UP_TO} states"
-        return None, {Stage.GENETIC.value: f"not asked: {reason}"}
-    if clean.found:
-        return None, {Stage.GENETIC.value: "not run: a short model fits the samples to numerical precision"}
-    from fim_dynsys.search.genetic.proposals import interpolated, propose  # deferred: sympy
-
-    curves = interpolated(observations) if clean.is_free_of_noise else observations.splines
-    states, slopes = (np.concatenate(part) for part in zip(*curves, strict=True))
-    proposals = propose(states, slopes, effort, seed, done)
-    return proposals, {Stage.GENETIC.value: proposals.note}
-
-
-def _with_proposals(
-    search: Search,
-    proposals: "Proposals",
-    polynomial: Candidate,
-    grown: list[FunctionCandidate],
-    kept: int,
-) -> list[FunctionCandidate]:
-    """Candidates with functions and proposals of genetic programming, best first."""
-    from fim_dynsys.search.genetic.proposals import fitted_proposals  # deferred: sympy
-
-    own = FunctionCandidate(polynomial, search.dictionary)
-    best = min([own, *grown[:1]], key=lambda m: m.score)
-    fits = fitted_proposals(search.observations, proposals, best, kept)
-    return sorted(grown + fits, key=lambda m: m.score)
-
-
 @cache
 def _operator() -> FIMODE:
     return FIMODE(refine=False)
@@ -616,13 +476,6 @@ def _without_traces(observations: Observations, member: FunctionCandidate) -> Ca
     values = member.dictionary.evaluate(observations.with_inputs(np.concatenate(observations.path)))
     shows = shares(values, candidate.coefficients) >= _TRACE
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
-
-
-def _degree(complete: Trajectories) -> int | None:
-    """Of the operator's terms, where it can answer, however few the samples; None for what these allow."""
-    model = _operator()
-    few = int(complete.n_obs[complete.n_obs >= 2].sum()) < MIN_OBSERVATIONS
-    return None if few or complete.input_names or complete.dim > model.max_dim else model.degree
 
 
 def _opinion(search: Search, sigma: Known | None) -> Opinion | None:

@@ -1,6 +1,5 @@
-"""Fields of exact models of noise-free data, and what reports note on them and on a surprising choice."""
+"""Fields of exact models of noise-free data, and what reports note on them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +13,6 @@ from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.exact.laws import Law
 from fim_dynsys.search.exact.relations import relations
-from fim_dynsys.search.origins import Origin
 from fim_dynsys.search.standard_errors import law_roots
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -52,11 +50,3 @@ def law_field(
     field = order.field(item.field(observations, order.trajectories, report, known), context)
     assert isinstance(field, DictionaryField)  # laws are of samples without inputs
     return LawField.of(field, partial(law_roots, free=order.free(item.dictionary, item.free)))
-
-
-def preference_note(origin: Origin, behind: float, coordinates: Sequence[int] | None = None) -> str:
-    """Why a selector's choice is no mistake though a structure has a clearly smaller BIC."""
-    return (
-        f"preferred to {origin.text(coordinates)}, whose BIC is {behind:.0f} smaller, because on known "
-        "systems answers like it went on better"
-    )

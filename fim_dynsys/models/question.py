@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.inference import Inference
@@ -13,6 +14,7 @@ from fim_dynsys.models.constraints_applied import with_errors
 from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.second_order import knowledge_with_positions
+from fim_dynsys.models.trust import N_DRAWS, Rivals
 from fim_dynsys.regression.criteria import Known, equal_errors
 from fim_dynsys.regression.observed import complete_inputs, complete_samples
 from fim_dynsys.search.candidates import Candidate
@@ -20,6 +22,7 @@ from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import over_windows
+from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -171,3 +174,20 @@ class Question:
             sigma=self.sigma,
             window=known.window,
         )
+
+    def rivals(self, found: Portfolio) -> Rivals:
+        """The most preferred members; draws from exact equations, which are as far off as mimics are."""
+        if found.laws:
+            return Rivals(self.draws(found, N_DRAWS, 0), np.full(N_DRAWS, 1.0 / N_DRAWS))
+        observations, order = found.search.observations, self.order
+
+        def made(k: int) -> VectorField:
+            return order.field(found.members[k].field(observations, order.trajectories, {}), self.context)
+
+        return Rivals.of(found.log_weights, made)
+
+    def draws(self, found: Portfolio, n: int, seed: int) -> list[VectorField]:
+        """Fields of candidates that `Portfolio.draws` draws, in the units and order of the data."""
+        drawn = found.draws(found.log_weights, n, np.random.default_rng(seed))
+        observations, order = found.search.observations, self.order
+        return [order.field(m.field(observations, order.trajectories, {}), self.context) for m in drawn]

@@ -1,8 +1,8 @@
 """SINDy that tunes itself."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,11 +10,10 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.inference import Inference
-from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.constraints_applied import honoured
 from fim_dynsys.models.inputs import assumed
-from fim_dynsys.models.outliers import inferred_robustly
 from fim_dynsys.models.question import Question
+from fim_dynsys.models.searched import SearchedModel
 from fim_dynsys.models.second_order import knowledge_with_positions
 from fim_dynsys.regression.criteria import Known
 from fim_dynsys.regression.gaps import completed, errors_of_pairs
@@ -36,7 +35,7 @@ _STAGES = regressions, windows
 _IN_WINDOWS = 2  # times as many structures are fitted over short windows, where that is needed
 
 
-class StrongSINDy(VectorFieldModel):
+class StrongSINDy(SearchedModel):
     """Sparse regression that chooses smoother, degree and sparsity itself; nothing to tune, nothing trained.
 
     Slopes from nine time-aware smoothers are regressed on monomials of degree 1 to `degree` along ten sparse
@@ -70,63 +69,19 @@ class StrongSINDy(VectorFieldModel):
 
     name = "sindy-strong"
     version = "7"
-    min_observations = 5
-    uses_inputs = uses_order = uses_sigma = accepts_missing = weighs_x_dot = True
     scale_equivariance = 1e-6
+    _asks: ClassVar[dict[str, Any]] = {"angles": False}
 
     def __init__(self, degree: int = 3, refined: int = 4, knowledge: Knowledge | None = None) -> None:
         self.degree = degree
         self.refined = refined
         self.knowledge = knowledge
 
-    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(
-        self,
-        trajectories: Trajectories,
-        positions: Sequence[str] | None = None,
-        sigma: Known | None = None,
-    ) -> DictionaryField | DrivenField:
-        """Search on all trajectories together; those with a single complete sample say nothing.
-
-        Parameters
-        ----------
-        trajectories : Trajectories
-            The context.
-        positions : sequence of str, optional
-            States that were observed, the others being their velocities; see `fit` with ``order=2``.
-        sigma : list of arrays (n, d), or Noise.POISSON, optional
-            Known standard deviations of the observations; or these are counts.
-        """
-        whole = completed(self._caller, trajectories, sigma)
-        field = None
-        if positions is None and whole.errors is None and not trajectories.input_names:
-            field = inferred_robustly(self._searched, whole.trajectories, trajectories)
-        if field is not None:
-            return field
-        return self._searched(whole.trajectories, trajectories, positions, sigma, whole.errors)
-
-    def _searched(
-        self,
-        complete: Trajectories,
-        trajectories: Trajectories,
-        positions: Sequence[str] | None = None,
-        sigma: Known | None = None,
-        errors: Known | None = None,
-    ) -> DictionaryField | DrivenField:
-        """The field of complete samples with their errors, and of the context with those that were given."""
+    def _degree_of(self, complete: Trajectories) -> int:
         self._check(complete)
-        question = Question.of(
-            self._caller,
-            complete,
-            trajectories,
-            knowledge=self.knowledge,
-            positions=positions,
-            sigma=sigma,
-            errors=errors,
-            degree=self.degree,
-            angles=False,
-            least=self.min_observations,
-        )
+        return self.degree
+
+    def _answer(self, question: Question) -> DictionaryField | DrivenField:
         search = question.search
         effort = Effort(structures=self.refined, windowed=_IN_WINDOWS * self.refined)
         found = Row(_STAGES, effort).search(Pool(search))
@@ -140,7 +95,7 @@ class StrongSINDy(VectorFieldModel):
             "candidates": len(found.candidates),
             "diverged": int(sum(not np.isfinite(c.score) for c in found.candidates)),
         }
-        facts = Inference(noise=assumed(sigma), smoother=best.smoother, refined=best.refined)
+        facts = Inference(noise=assumed(question.sigma), smoother=best.smoother, refined=best.refined)
         return question.answer(best, report, facts, found.search)
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField | DrivenField:

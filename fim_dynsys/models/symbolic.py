@@ -19,13 +19,10 @@ from fim_dynsys.models.equations import EquationsModel
 from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import bounded_members, check_members
+from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.question import Question
-from fim_dynsys.models.second_order import knowledge_with_positions
-from fim_dynsys.regression.criteria import Noise
-from fim_dynsys.regression.gaps import completed, errors_of_pairs
-from fim_dynsys.regression.observed import (
-    complete_samples,
-)
+from fim_dynsys.models.searched import SearchedModel
+from fim_dynsys.regression.gaps import completed
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score
@@ -33,7 +30,6 @@ from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.pool import Pool
-from fim_dynsys.search.problem import Search
 from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row, functions
 from fim_dynsys.search.units import (
     REFITTED,
@@ -44,7 +40,6 @@ from fim_dynsys.search.units import (
     rates_by_units,
     suggestion_note,
 )
-from fim_dynsys.trajectories.container import Trajectories
 
 EFFORTS = {
     "full": Effort(structures=4, functions=FULL, functions_up_to=math.inf),
@@ -62,7 +57,7 @@ class _Candidates(NamedTuple):
     n_candidates: int
 
 
-class SymbolicModel(VectorFieldModel):
+class SymbolicModel(SearchedModel):
     """Equations with textbook functions, found by search.
 
     The best polynomial field and those with trigonometric, rational, saturating,
@@ -94,8 +89,7 @@ class SymbolicModel(VectorFieldModel):
 
     name = "symbolic"
     version = "4"
-    min_observations = 5
-    uses_inputs = uses_order = uses_sigma = accepts_missing = weighs_x_dot = True
+    _leaves_outliers_out = False
 
     def __init__(
         self,
@@ -107,26 +101,6 @@ class SymbolicModel(VectorFieldModel):
         self.knowledge = knowledge
         self.progress = progress
 
-    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(
-        self,
-        trajectories: Trajectories,
-        positions: Sequence[str] | None = None,
-        sigma: Sequence[np.ndarray] | Noise | None = None,
-    ) -> VectorField:
-        """Search on all trajectories together.
-
-        Parameters
-        ----------
-        trajectories : Trajectories
-            The context.
-        positions : sequence of str, optional
-            States that were observed, the others being their velocities; see `fit` with ``order=2``.
-        sigma : list of arrays (n, d), or Noise.POISSON, optional
-            Known standard deviations of the observations; or these are counts.
-        """
-        return self._searched(trajectories, positions, sigma)
-
     @property
     def _effort(self) -> Effort:
         if not isinstance(self.effort, str) or self.effort not in EFFORTS:
@@ -135,24 +109,8 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ search
 
-    def _searched(
-        self,
-        trajectories: Trajectories,
-        positions: Sequence[str] | None,
-        sigma: Sequence[np.ndarray] | Noise | None,
-    ) -> DictionaryField | DrivenField:
+    def _answer(self, question: Question) -> DictionaryField | DrivenField:
         effort = self._effort
-        whole = completed(self._caller, trajectories, sigma)
-        question = Question.of(
-            self._caller,
-            whole.trajectories,
-            trajectories,
-            knowledge=self.knowledge,
-            positions=positions,
-            sigma=sigma,
-            errors=whole.errors,
-            least=self.min_observations,
-        )
         order = question.order
         if question.is_plain:
             law = self._law(question, effort)
@@ -182,7 +140,7 @@ class SymbolicModel(VectorFieldModel):
             "free_numbers": order.free(best.dictionary, best.free),
             **notes,
         }
-        return found.question.answer(best, report, Inference(noise=assumed(sigma), notes=remarks))
+        return found.question.answer(best, report, Inference(noise=assumed(question.sigma), notes=remarks))
 
     def _law(self, question: Question, effort: Effort) -> LawField | None:
         """The exact model of noise-free samples; None where they have noise, or follow none closely."""
@@ -254,19 +212,21 @@ class SymbolicModel(VectorFieldModel):
 
     def _search_draws(self, field: DictionaryField, n: int, rng: np.random.Generator) -> list[VectorField]:
         context, report = self.context_, field.fit_info.report
-        positions = field.fit_info.inference.positions or None
-        knowledge = knowledge_with_positions(
-            Knowledge.of(report.get("constraints", self.knowledge)), positions
-        )
         whole = completed(self._caller, context, self._sigma)
-        samples = complete_samples(whole.trajectories, self._caller, self.min_observations)
-        search = Search.polynomial(samples).knowing(knowledge, context.state_names)
-        search = search.observing(positions, context.state_names)
-        search = search.measured(errors_of_pairs(whole))
+        question = Question.of(
+            self._caller,
+            whole.trajectories,
+            context,
+            knowledge=report.get("constraints", self.knowledge),
+            positions=field.fit_info.inference.positions or None,
+            errors=whole.errors,
+            order=CanonicalOrder.as_given(whole.trajectories),
+        )
+        search = question.search
         observations, known = search.observations, search.restriction
         scale, unit = observations.scale, observations.time_unit
         terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
-        free = field.fit_info.report["free_numbers"]
+        free = report["free_numbers"]
         if known is not None:
             own = coefficients
             terms, (_, rows) = union([search.dictionary, terms])

@@ -51,9 +51,6 @@ class Candidate:
         Weighted residual variances of the integrated candidate.
     refined : bool
         Whether the coefficients were fitted to the trajectories.
-    log_information : float
-        Of a fitted candidate: log-determinant of the fit's information on the coefficients, in units of the
-        noise, with a unit prior added; nan otherwise.
     inner : int
         Fitted numbers inside functions, which count as parameters.
     restriction : Restriction or None
@@ -67,7 +64,6 @@ class Candidate:
     score: float = math.inf
     variance: np.ndarray | None = None
     refined: bool = False
-    log_information: float = math.nan
     inner: int = 0
     restriction: Restriction | None = None
 

@@ -14,7 +14,7 @@ from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.problem import Search
 
 SHORTLIST = 24
-"""Number of candidates among which the selector chooses."""
+"""Number of candidates among which one is chosen, or draws are made."""
 
 _PER_SUPPORT, _UNFITTED = 2, 4  # of a shortlist
 
@@ -92,11 +92,6 @@ def distinct(candidates: list[Candidate]) -> list[Candidate]:
             seen.add(_key(candidate))
             kept.append(candidate)
     return kept
-
-
-def including(candidates: list[Candidate], one: Candidate) -> list[Candidate]:
-    """The candidates with this one, in the place of any of its coefficients."""
-    return [c for c in candidates if _key(c) != _key(one)] + [one]
 
 
 def _key(candidate: Candidate) -> bytes:

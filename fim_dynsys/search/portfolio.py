@@ -11,7 +11,7 @@ from fim_dynsys.fields.posterior import law_deviates
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.observed import STEP_LIMIT
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.search.candidates import Candidate, price_of_choice
+from fim_dynsys.search.candidates import log_alike, price_of_choice
 from fim_dynsys.search.exact.laws import Law
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import explains
@@ -25,7 +25,7 @@ from fim_dynsys.search.local import (
     trajectories_of,
     unseen_errors,
 )
-from fim_dynsys.search.pool import shortlist
+from fim_dynsys.search.pool import Pool, shortlist
 from fim_dynsys.search.problem import Search
 
 _MARGIN = 8.0
@@ -64,6 +64,8 @@ class Portfolio:
         What the search was given to satisfy.
     lacking : bool
         Whether windows were compared of which the best leaves clearly more than noise, see `Pool`.
+    choice : float
+        Price of the choice of each term of a polynomial, see `Effort`.
     """
 
     search: Search
@@ -74,27 +76,30 @@ class Portfolio:
     remarks: tuple[str, ...] = ()
     constraints: Knowledge | None = None
     lacking: bool = False
+    choice: float = 0.0
 
     @classmethod
     def of(
         cls,
-        search: Search,
-        polynomials: list[Candidate],
+        pool: Pool,
         grown: list[FunctionCandidate],
         notes: dict[str, str] | None = None,
+        constraints: Knowledge | None = None,
+        local: bool = True,
+        choice: float = 0.0,
     ) -> "Portfolio":
-        """The shortlist of polynomial candidates, and the best few structures with functions.
+        """The shortlist of a pool's polynomials, and the best few structures with functions.
 
         Parameters
         ----------
-        search : Search
-            See `Portfolio`.
-        polynomials : list of Candidate
-            Over the search's terms, scored.
+        pool : Pool
+            What was searched.
         grown : list of FunctionCandidate
             Scored, best first.
-        notes : dict, optional
+        notes, constraints, choice
             See `Portfolio`.
+        local : bool
+            Whether a field of no equation may be one of them.
         """
         kept: list[FunctionCandidate] = []
         structures: dict[bytes, int] = {}
@@ -102,15 +107,22 @@ class Portfolio:
             seen = structures[item.structure] = structures.get(item.structure, 0) + 1
             if seen <= _PER_STRUCTURE and np.isfinite(item.score):
                 kept.append(item)
-        listed = shortlist(polynomials)
-        members = [FunctionCandidate(c, search.dictionary) for c in listed]
+        search, observations = pool.search, pool.search.observations
+        members = [FunctionCandidate(c, search.dictionary) for c in shortlist(pool.candidates)]
         members = sorted(members + kept[:_WITH_FUNCTIONS], key=lambda m: m.score)
-        observations = search.observations
-        several = len(set(trajectories_of(observations))) >= FEWEST
-        free = search.restriction is None and not observations.n_inputs
-        unexplained = free and several and not any(explains(observations, m.candidate) for m in members)
-        local = fit_local(observations) if unexplained else None
-        return cls(search, members, local, notes=notes or {})
+        local = local and search.restriction is None and not observations.n_inputs
+        local = local and len(set(trajectories_of(observations))) >= FEWEST
+        unexplained = local and not any(explains(observations, m.candidate) for m in members)
+        beside = fit_local(observations) if unexplained else None
+        return cls(
+            search,
+            members,
+            beside,
+            notes=notes or {},
+            constraints=constraints,
+            lacking=pool.lacking,
+            choice=choice,
+        )
 
     @classmethod
     def of_laws(cls, search: Search, laws: list[Law], notes: dict[str, str] | None = None) -> "Portfolio":
@@ -141,7 +153,8 @@ class Portfolio:
     def log_weights(self) -> np.ndarray:
         """How much each member is preferred (C,): minus half the BIC, functions at the price of a margin.
 
-        The extended BIC with inputs and where something is `lacking`; exact equations by their own criterion.
+        The extended BIC with inputs, where something is `lacking`, and where the choice of terms has a price;
+        exact equations by their own criterion.
         """
         scores = np.array([m.score for m in self.members])
         if self.laws:
@@ -150,6 +163,9 @@ class Portfolio:
         if self.search.observations.n_inputs or self.lacking:
             terms = len(self.search.dictionary)
             margin = margin + np.array([price_of_choice(m.candidate, terms) for m in self.members])
+        elif self.choice:
+            price = self.choice * log_alike(self.search.dictionary, self.search.observations.dim)
+            margin = margin + np.array([price[m.candidate.support].sum() for m in self.members])
         return -0.5 * (scores + margin)
 
     @cached_property
@@ -199,7 +215,7 @@ class Portfolio:
         """What decides among the members."""
         if self.laws:
             return Judge.EXACT
-        if self.search.observations.n_inputs or self.lacking:
+        if self.search.observations.n_inputs or self.lacking or self.choice:
             return Judge.EXTENDED_BIC
         return Judge.BIC
 

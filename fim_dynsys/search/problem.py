@@ -179,12 +179,6 @@ class Search:
             row[: len(path)], row[len(path) :] = path, path[-1]
         return paths
 
-    def rough_paths(self, coefficients: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """As `paths`, in twice as long steps of unknown error: what selectors are trained with."""
-        seen = self.observations
-        limits = 2.0 * seen.padded_limits
-        return rollout(self.dictionary, coefficients, starts, seen.t, limits, inputs=seen.padded_curves)
-
 
 def distinguishable(dictionary: Dictionary, observations: Observations) -> np.ndarray:
     """Which monomials (m,) of states and inputs the inputs at the samples distinguish from lower ones.

@@ -242,7 +242,7 @@ def fit_samples(
     -------
     fit : TrajectoryFit
     known : dict
-        Attributes of the candidate: ``start``, ``refined``, ``log_information`` and ``variance``.
+        Attributes of the candidate: ``start``, ``refined`` and ``variance``.
     """
     assumed = assumed_variance(observations, candidate)
     fit = fit_trajectory(
@@ -270,11 +270,9 @@ def fit_samples(
     # gaps that the iterations left open count as misfit
     on_nodes = float(observations.counts @ (variance / assumed))
     variance = variance * max(fit.misfit / max(on_nodes, 1e-300), 1.0)
-    _, log_information = np.linalg.slogdet(fit.information + np.eye(len(fit.parameters)))
     return fit, {
         "start": fit.initial_states,
         "refined": True,
-        "log_information": float(log_information),
         "variance": variance,
     }
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from fim_dynsys.fields.inference import Judge
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.search.candidates import judge, propose
 from fim_dynsys.search.comparison import compared
@@ -42,6 +41,14 @@ class Effort:
         Structures with functions that are tried on noise-free data; None to seek no exact equations.
     composed : bool
         Whether functions of reciprocals and squares are tried there where no others leave nothing.
+    simpler : bool
+        Whether functions are tried where a polynomial is exact too, and exact equations sought in samples
+        that do not look free of noise.
+    local : bool
+        Whether a field of no equation is fitted where no candidate explains several trajectories.
+    choice : float
+        Price of having chosen a term among its like, in logarithms of their number, that is added to the BIC
+        where one of the candidates is chosen: twice the gamma of the extended BIC, see `log_alike`.
     genetic : GeneticEffort, optional
         Of genetic programming, which proposes right-hand sides besides; None for none.
     """
@@ -55,6 +62,9 @@ class Effort:
     functions_up_to: float = FUNCTIONS_UP_TO
     laws: int | None = 16
     composed: bool = True
+    simpler: bool = True
+    local: bool = True
+    choice: float = 0.0
     genetic: GeneticEffort | None = None
 
 
@@ -81,13 +91,10 @@ class Row:
         In their order.
     effort : Effort
         Amounts of each.
-    judge : Judge
-        What chooses among the candidates, where it has learned from such data; the BIC elsewhere.
     """
 
     stages: tuple[Stage, ...]
     effort: Effort = Effort()
-    judge: Judge = Judge.BIC
 
     def without(self, *left_out: Stage) -> "Row":
         """The row with some stages left out."""

@@ -9,7 +9,7 @@ from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Inference, Judge, Noise
 
 FACTS = Inference(
-    Judge.SELECTOR,
+    Judge.BIC,
     selected=True,
     noise=Noise.GIVEN,
     outliers=3,
@@ -32,14 +32,15 @@ def test_reports_of_older_files_are_understood():
     old = {"chosen by": "fit to the digits", "undetermined": ["k"], "noise": "Poisson"}
     facts = Inference.of_entries(old)
     assert (facts.judge, facts.undetermined, facts.noise) == (Judge.EXACT, ("k",), Noise.POISSON)
+    assert Inference.of_entries({"chosen by": "selector"}).judge is Judge.EXTENDED_BIC
 
 
 def test_facts_win_over_free_entries_of_the_report():
     info = FitInfo(report={"candidates": 4, "outliers": 1}, inference=FACTS)
     assert info.report["candidates"] == 4 and info.report["outliers"] == 3
-    assert info.report["chosen by"] == "select" and info.report["ranked by"] == "selector"
+    assert info.report["chosen by"] == "select" and info.report["ranked by"] == "BIC"
     field = CallableField(lambda x: -x, 1).with_fit_info(info)
     changed = field.with_inference(replace(FACTS, selected=False))
-    assert changed.fit_info.report["chosen by"] == "selector"
+    assert changed.fit_info.report["chosen by"] == "BIC"
     assert field.fit_info.report["chosen by"] == "select"
     assert np.array_equal(changed([[2.0]]), [[-2.0]])

@@ -138,7 +138,7 @@ def test_levels_are_those_of_what_chose_the_field(name):
     clean = np.stack([np.cos(t), -np.sin(t)], axis=1)
     noisy = clean + NOISE * np.random.default_rng(0).standard_normal(clean.shape)
     known = FORECAST_LEVELS[name]
-    for x, judge in ((clean, Judge.EXACT), (noisy, Judge.SELECTOR if name == "fim-ode" else Judge.BIC)):
+    for x, judge in ((clean, Judge.EXACT), (noisy, Judge.EXTENDED_BIC if name == "fim-ode" else Judge.BIC)):
         model = fim_dynsys.load(name).fit(x, t)
         assert model._forecast_levels(model.field_) is known[judge]
         told = model.forecast(Trajectories.from_arrays(x, t), [2.0], (0.5, 0.9, 0.99))

@@ -72,10 +72,10 @@ def test_a_path_is_trusted_less_than_the_fit_where_rivals_part(name, oscillation
 @pytest.mark.parametrize(
     ("apart", "judge", "problems", "level"),
     [
-        (0.02, Judge.SELECTOR, (), Trust.HIGH),
-        (0.4, Judge.SELECTOR, (), Trust.LIMITED),
-        (3.0, Judge.SELECTOR, (), Trust.LOW),
-        (0.02, Judge.SELECTOR, ("its path leaves the data",), Trust.LOW),
+        (0.02, Judge.BIC, (), Trust.HIGH),
+        (0.4, Judge.BIC, (), Trust.LIMITED),
+        (3.0, Judge.BIC, (), Trust.LOW),
+        (0.02, Judge.BIC, ("its path leaves the data",), Trust.LOW),
         (None, Judge.EXACT, (), Trust.HIGH),
         (None, Judge.BIC, (), Trust.LIMITED),
     ],

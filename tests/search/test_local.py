@@ -13,6 +13,7 @@ from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.local import SMOOTHINGS, clearly_better, errors_of, fit_local
 from fim_dynsys.search.origins import Origin, Stage
+from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories.container import Trajectories
@@ -46,7 +47,7 @@ def portfolio(context):
         Candidate(values, start, Origin(Stage.REGRESSION, name), "none", score, lost)
         for values, name, score in ((away, "away", 0.0), (rest, "rest", 10.0))
     ]
-    return Portfolio.of(search, candidates, [])
+    return Portfolio.of(Pool(search, candidates), [])
 
 
 def test_unseen_trajectories_are_predicted(portfolio):
@@ -71,7 +72,7 @@ def test_nothing_changes_where_a_candidate_explains_the_samples(portfolio):
         Candidate(m.candidate.coefficients, m.candidate.start, Origin(Stage.GIVEN), "", 0.0, noise)
         for m in portfolio.members
     ]
-    kept = Portfolio.of(portfolio.search, best, [])
+    kept = Portfolio.of(Pool(portfolio.search, best), [])
     assert kept.local is None
     assert kept.preferred(np.array([1.0, 0.0])).tolist() == [0, 1]
     assert not kept.prefers_local(0)

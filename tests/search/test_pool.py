@@ -1,4 +1,4 @@
-"""Candidates round an operator's opinion, what is said of them, and the learned choice."""
+"""Candidates round an operator's opinion, and the shortlist of them."""
 
 from dataclasses import replace
 
@@ -9,17 +9,10 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import TIME_AWARE
-from fim_dynsys.search.features import (
-    N_FEATURES,
-    N_START_FEATURES,
-    features,
-    start_features,
-)
 from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.pool import SHORTLIST, Pool, shortlist
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.selector import Selector
 from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -70,7 +63,6 @@ def test_without_an_opinion_only_regressions_remain():
     row = Row(POLYNOMIALS, Effort(smoothers=TIME_AWARE[3:4]))
     found = row.search(Pool(search, whole=True)).candidates
     assert not any(c.origin.source in (Stage.SOLVE, Stage.STRUCTURE) for c in found)
-    assert features(search, shortlist(found)).shape == (len(shortlist(found)), N_FEATURES)
 
 
 def test_an_opinion_is_rescaled_like_a_field():
@@ -95,63 +87,3 @@ def test_the_shortlist_keeps_the_best_and_the_last_solves(considered):
     assert len(shortlist(found)) <= SHORTLIST
     lost = [replace(c, score=np.inf) for c in found]
     assert len(shortlist(lost)) == 1
-
-
-def test_features_do_not_depend_on_units(considered):
-    search, opinion, found = considered
-    short = shortlist(found)
-    here = features(search, short, opinion)
-    assert here.shape == (len(short), N_FEATURES)
-    assert np.isfinite(here).all()
-    units, pace = np.array([1e3, 1e-2]), 50.0
-    elsewhere = Search(observe([(pace * T, NOISY * units)]), DICTIONARY)
-    np.testing.assert_allclose(elsewhere.observations.z, search.observations.z, rtol=1e-12)
-    there = features(elsewhere, short, opinion)
-    np.testing.assert_allclose(there, here, rtol=1e-6, atol=1e-6)
-    here, there = (start_features(data, short) for data in (search, elsewhere))
-    assert here.shape == (len(short), N_START_FEATURES)
-    np.testing.assert_allclose(there, here, rtol=1e-6, atol=1e-6)
-
-
-def test_features_tell_good_from_bad(considered):
-    """A field that explodes is behind in misfit, farther in its field, and leaves from other starts."""
-    search, opinion, found = considered
-    bad = replace(found[0], coefficients=found[0].coefficients + 0.5, score=found[0].score + 500.0)
-    good, worse = features(search, [found[0], bad], opinion)
-    changed = np.flatnonzero(np.abs(good - worse) > 0.1)
-    assert {0, 1, 33, 36} <= set(changed)  # behind in BIC; far on the path; far from the operator
-    assert worse[0] > good[0]
-
-
-def test_features_tell_what_other_plausible_starts_explain(considered):
-    """That is a matter of the field alone; only the last of these features looks at the candidate's start."""
-    search, _, found = considered
-    observations = search.observations
-    factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
-    true = replace(found[0], coefficients=TRUE * factor * observations.time_unit / observations.scale)
-    moved = replace(true, start=true.start + 3.0 * np.sqrt(observations.start_variance))
-    bad = replace(true, coefficients=true.coefficients + 0.5)
-    good, away, worse = start_features(search, [true, moved, bad])
-    np.testing.assert_array_equal(good[:7], away[:7])
-    assert away[7] > good[7] + 1.0
-    assert good[6] > 0.5 and worse[6] == 0.0  # share of the starts
-    assert (worse[[0, 1, 4, 5]] > good[[0, 1, 4, 5]] + 1.0).all()
-    assert (good[[4, 5]] == 0.0).all()  # nothing does better
-
-
-def test_a_selector_reads_and_ranks():
-    """A network whose first unit passes on a feature ranks by it."""
-    width = 4
-    tensors = {"centre": np.zeros(N_FEATURES), "spread": np.ones(N_FEATURES)}
-    member = {name: np.zeros((width, width)) for name in ("own", "mix", "mix2")}
-    member |= {f"{name}_bias": np.zeros(width) for name in ("in", "own", "mix", "mix2")}
-    member |= {name: np.zeros((3 * width, width)) for name in ("pool", "pool2")}
-    member |= {"in": np.zeros((N_FEATURES, width)), "out": np.zeros((width, 1))}
-    member["in"][7, 0] = member["own"][0, 0] = member["out"][0, 0] = 1.0
-    tensors |= {f"0/{name}": value for name, value in member.items()}
-    tensors |= {f"1/{name}": value for name, value in member.items()}
-    values = np.zeros((3, N_FEATURES))
-    values[:, 7] = (1.0, 3.0, 2.0)
-    logits = Selector.from_tensors(tensors).logits(values)
-    assert np.argsort(logits).tolist() == [0, 2, 1]
-    np.testing.assert_allclose(logits[1], 2.9925, atol=1e-3)  # gelu(3) = 2.9960, gelu(2.9960) = 2.9919

@@ -18,7 +18,7 @@ from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 from fim_dynsys.search.reselection import PRICES, _response, chosen_subsets, reselect
 from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row
-from training.choice.contexts import draw
+from training.contexts import draw
 
 DICTIONARY = Dictionary.polynomial(3, 3)
 NAMES = DICTIONARY.names()

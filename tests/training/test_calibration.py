@@ -100,5 +100,5 @@ def test_levels_of_forecasts_hold_what_they_say():
 
 def test_a_context_says_where_the_truth_is_among_the_paths():
     judge, levels = forecasts.truth_levels(fim_dynsys.load("fim-ode"), 0)
-    assert judge == "selector"
+    assert judge == "extended BIC"
     assert levels.shape == (forecasts.TIMES, 1) and ((levels > 0) & (levels <= 1)).all()

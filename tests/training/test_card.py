@@ -19,9 +19,9 @@ from training.card import BENCHMARKS, DOCS, LOG, OtherWeights, card
 
 LOG_TEXT = """# Training log
 
-## 2026-01-03 `chosen`: a selector. **Shipped** (fim-ode {version})
+## 2026-01-03 `chosen`: again. **Shipped** (fim-ode {version})
 
-`python -m training.selection --run chosen` with the operator of `longer`, 5 minutes:
+`python -m training.many --run chosen` with the operator of `longer`, 5 minutes:
 
 | source | figures |
 |---|---|
@@ -47,9 +47,7 @@ SYSTEMS = {"1": (1, "ID"), "7": (1, "OOD"), "27": (2, "ID"), "56": (3, "ID")}
 @pytest.fixture
 def weights(tmp_path):
     torch.manual_seed(0)
-    held_out = {name: {"reconstruction": r, "generalisation": 40.5} for name, r in
-                (("oracle", 99.25), ("BIC", 81.75), ("selector", 90.5))}  # fmt: skip
-    extra = {"steps": 17, "pools": [["paper", 1, 64]], "selector": {"contexts": 1234, "held out": held_out}}
+    extra = {"steps": 17, "pools": [["paper", 1, 64]]}
     network = AmortisedNetwork(AmortisedConfig())
     return save_weights(tmp_path / "own.safetensors", network, "amortised", network.config, 3, extra)
 
@@ -177,12 +175,9 @@ def test_the_weights_file_s_own_figures(weights, log, benchmarks):
     numbers = sum(p.numel() for p in AmortisedNetwork(AmortisedConfig()).state_dict().values())
     assert table["sha256"] == [f"`{digest}`"]
     assert table["operator"] == [f"{numbers:,} numbers, float16"]
-    assert table["selector"] == table["calibration"] == ["none"]
+    assert table["calibration"] == ["none"]
     assert f"{weights.stat().st_size:,} bytes" in table["file"][0]
     assert rows_of(text, "its last run")["steps"] == ["`17`"]
-    selector = rows_of(text, "1,234 contexts")
-    assert list(selector)[2:] == ["BIC", "selector", "oracle"]
-    assert selector["BIC"] == ["81.8", "40.5"]
 
 
 def test_runs_are_followed_to_the_first(weights, log, benchmarks):

@@ -15,9 +15,6 @@ from fim_dynsys.models.fim_ode.weights import MANY, read_parameters, shipped, wr
 from training import pretrain as pretraining
 from training import source
 from training.checkpoint import load_checkpoint, new_state, save_checkpoint
-from training.choice import ranker
-from training.choice.labels import N_LABELS
-from training.choice.shards import LabelledContexts
 from training.preset import read_preset
 from training.pretrain import _update, pretrain, train_step, validate
 from training.processes import Processes
@@ -208,22 +205,6 @@ def test_runs_are_interrupted_and_resumed_on_the_device(name, coarse, monkeypatc
 
 
 # ---------------------------------------------------------------------- what chooses
-
-
-def test_rankers_are_trained_on_the_device():
-    generator = torch.Generator().manual_seed(0)
-    features = torch.randn(40, 5, 6, generator=generator)
-    labels = torch.rand(40, 5, N_LABELS, generator=generator)
-    data = LabelledContexts(
-        features, labels, torch.rand(40, 5, generator=generator) < 0.9, torch.zeros(40, 2)
-    )
-    data.mask[:, 0] = True
-    expected = ranker.train(data, 3, 5)
-    with second_device():
-        trained = ranker.train(data, 3, 5, device=DEVICE)
-    for own, other in zip(trained.parameters(), expected.parameters(), strict=True):
-        assert own.device == HERE.device
-        torch.testing.assert_close(own, other, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["fim-ode", "fim-ode-published"])

@@ -1,11 +1,11 @@
 """Fit the posterior that the fields of a weights file carry: python -m training.calibration --run NAME.
 
-Contexts of known systems are drawn (`training.choice.contexts`, seeds of their own), fields inferred as at
+Contexts of known systems are drawn (`training.contexts`, seeds of their own), fields inferred as at
 inference with and without the search, and compared with the truth at points on the observed path, on other
 paths and in the box of all. A small network then learns how much the data weigh and how far each term may be
 off, so that 90 % of the errors lie within 1.645 deviations and the interval score is small. The result
 becomes part of the weights file, whose fields stay as they are. Run it last: it calibrates whatever the
-file's operator, selector and the present code infer. Shards of contexts are kept in runs/NAME, by the version
+file's operator and the present code infer. Shards of contexts are kept in runs/NAME, by the version
 of the weights; an interrupted command goes on.
 """
 

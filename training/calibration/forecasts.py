@@ -23,7 +23,7 @@ from fim_dynsys.models.forecast_levels import NOMINAL, WIDEST, Levels
 from fim_dynsys.models.forecasting import forecast_bands
 from fim_dynsys.trajectories.container import Trajectories
 from training.calibration.shards import HELD_OUT_EVERY, SHARES
-from training.choice.contexts import corrupted, draw, moves, one_of
+from training.contexts import corrupted, draw, moves, one_of
 
 SEED = 850_000
 DIMS = (1, 2, 3)

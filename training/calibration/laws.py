@@ -25,7 +25,7 @@ from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
 from training.calibration.shards import SHARES
-from training.choice.contexts import draw, one_of
+from training.contexts import draw, one_of
 
 SEED = 870_000
 DIMS = (1, 2, 3)

@@ -11,8 +11,7 @@ from fim_dynsys.models.fim_ode.calibration import describe
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.trajectories.container import Trajectories
 from training.calibration.bands import draw_points, typical_rate
-from training.choice.contexts import FUNCTIONS, draw, one_of
-from training.choice.shards import save_arrays
+from training.contexts import FUNCTIONS, draw, one_of
 
 SEED = 800_000
 SHARD = 50
@@ -44,7 +43,10 @@ def make_shard(path: Path, number: int, dim: int, models: list[FIMODE]) -> None:
             }
             for name, values in row.items():
                 rows.setdefault(name, []).append(values)
-    save_arrays(path, {name: np.stack(values) for name, values in rows.items()})
+    aside = path.with_suffix(".aside.npz")  # so that there is never half of one
+    arrays = {name: np.stack(values) for name, values in rows.items()}
+    np.savez(aside, allow_pickle=False, **arrays)
+    aside.rename(path)
 
 
 def read_shards(paths: list[Path]) -> dict[str, Tensor]:

@@ -16,14 +16,7 @@ from pathlib import Path
 
 import fim_dynsys
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.fim_ode.weights import (
-    SELECTOR,
-    read_header,
-    read_part,
-    shipped,
-    weights_version,
-    write_part,
-)
+from fim_dynsys.models.fim_ode.weights import read_header, weights_version
 from training.evaluate import KnownSystem, development_systems, evaluate, held_out_systems, summarise
 from training.preset import read_preset
 from training.pretrain import pretrain
@@ -134,10 +127,7 @@ def trained(run: Run, folder: Path) -> Path:
 
 
 def model_for(weights: Path, options: dict) -> VectorFieldModel:
-    """The model of some weights; one that refines gets the shipped choice among candidates."""
-    if options.get("refine"):
-        chooser = read_part(shipped("fim-ode"), SELECTOR)
-        weights = write_part(weights, weights.with_name("refined.safetensors"), SELECTOR, chooser, {})
+    """The model of some weights."""
     published = (read_header(weights) or {}).get("architecture") == "published"
     return fim_dynsys.load("fim-ode-published" if published else "fim-ode", weights=str(weights), **options)
 

@@ -12,13 +12,11 @@ import numpy as np
 
 from fim_dynsys.errors import check_installed
 from fim_dynsys.models.fim_ode.calibration import Calibration
-from fim_dynsys.models.fim_ode.choice import N_CHOICE_FEATURES
 from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
 from fim_dynsys.models.fim_ode.inference import AmortisedInference, Estimate, Samples
 from fim_dynsys.models.fim_ode.weights import (
     CALIBRATION,
     MANY,
-    SELECTOR,
     check_shapes,
     header_of_ours,
     read_config,
@@ -27,7 +25,6 @@ from fim_dynsys.models.fim_ode.weights import (
     read_part,
     weights_version,
 )
-from fim_dynsys.search.selector import Selector
 
 _NETWORKS_KEPT = 4  # in memory, the ones used last
 FILES_KEPT = 32  # of which hashes and headers are remembered
@@ -78,16 +75,13 @@ class OwnOperator(NamedTuple):
     version : str
         First 8 hexadecimal digits of the sha256 of its weights file.
     max_dim : int
-    selector : Selector or None
-        Where the file holds one.
     calibration : Calibration or None
-        Likewise.
+        Where the file holds one.
     """
 
     network: Network
     version: str
     max_dim: int
-    selector: Selector | None
     calibration: Calibration | None
 
 
@@ -156,12 +150,11 @@ def _read_own(path: str, version: str, device: str) -> OwnOperator:
     if many := read_part(path, MANY):
         most = header["extra"].get("many", {}).get("up to", config.max_dim)
         network = ByDimension(network, _network(path, config, many, device, MANY), most)
-    selector, calibration = read_part(path, SELECTOR), read_part(path, CALIBRATION)
+    calibration = read_part(path, CALIBRATION)
     return OwnOperator(
         network,
         version,
         config.largest_dim,
-        _selector(path, selector) if selector else None,
         Calibration(calibration) if calibration else None,
     )
 
@@ -177,15 +170,3 @@ def _network(
     from fim_dynsys.models.fim_ode.devices import DeviceInference  # loads torch, which the CPU needs not
 
     return DeviceInference(path, device, prefix)
-
-
-def _selector(path: str, tensors: dict[str, np.ndarray]) -> Selector:
-    try:
-        selector = Selector.from_tensors(tensors)
-        selector.logits(np.zeros((2, N_CHOICE_FEATURES)))
-    except (IndexError, KeyError, ValueError) as error:
-        raise ValueError(
-            f"fim-ode: expected the arrays of a selector in {path!r}, got others "
-            f"({type(error).__name__}: {error})."
-        ) from error
-    return selector

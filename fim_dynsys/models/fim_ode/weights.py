@@ -20,9 +20,10 @@ from fim_dynsys.writing import replace_file
 
 FORMAT_VERSION = 1  # of the file; rises when older readers would misread it
 HEADER_KEY = "fim_dynsys"
-SELECTOR, CALIBRATION, MANY = PARTS = "selector.", "calibration.", "many."
-"""Prefixes of what may stand beside a network's tensors: those of a `Selector`, of a `Calibration`, and of a
-second network of the same sizes, trained on more states than the first."""
+CALIBRATION, MANY = "calibration.", "many."
+"""Prefixes of what may stand beside a network's tensors: those of a `Calibration`, and of a second network of
+the same sizes, trained on more states than the first."""
+PARTS = CALIBRATION, MANY, "selector."  # the last is of older files, and is not read
 _Config = TypeVar("_Config")
 _Tensor = TypeVar("_Tensor")
 SHIPPED = Path(__file__).parent / "weights"

@@ -374,9 +374,6 @@ edits |= {
     "architecture": ({"architecture": ["amortised"]}, {}),
     "other architecture": ({"architecture": "published"}, {}),
     "extra version": ({"format_version": "1"}, {}),
-    "no selector layer": ({}, {"selector.centre": None}),
-    "short selector": ({}, {"selector.centre": np.zeros(3)}),
-    "NaN selector": ({}, {"selector.centre": tensors["selector.centre"] * float("nan")}),
     "no calibration layer": ({}, {"calibration.factor": None}),
     "short calibration": ({}, {"calibration.context_centre": np.zeros(2)}),
     "empty factor": ({}, {"calibration.factor": np.zeros(0)}),
@@ -443,5 +440,5 @@ def test_too_few_samples_for_a_search_are_said_in_the_report():
     few = model.fit(x[:11], t[:11]).field_.fit_info.report
     assert few["chosen by"] == "operator alone"
     assert few["note"] == "operator alone: fewer than 12 samples"
-    assert model.fit(x, t).field_.fit_info.report["chosen by"] == "selector"
+    assert model.fit(x, t).field_.fit_info.report["chosen by"] == "extended BIC"
     assert "chosen by" not in fim_dynsys.load("fim-ode", refine=False).fit(x, t).field_.fit_info.report

@@ -1,4 +1,4 @@
-"""Contexts with known answers for whatever chooses among candidate fields: systems, windows, noise.
+"""Contexts with known answers: systems, windows, noise.
 
 Systems are drawn from the operator's priors and from a prior of function terms (trigonometric, saturating,
 exponential) that no polynomial fits exactly, and integrated by the compiled Runge-Kutta loop; or from the

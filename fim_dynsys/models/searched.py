@@ -1,0 +1,212 @@
+"""Models that search: from observations to a question, and from candidates to one portfolio."""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.ordering import CanonicalOrder
+from fim_dynsys.models.outliers import inferred_robustly
+from fim_dynsys.models.question import Question
+from fim_dynsys.regression.criteria import Known, equal_errors, looks_clean
+from fim_dynsys.regression.gaps import completed
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.exact.identification import ExactSearch
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.genetic.engine import INSTALL, GeneticEffort, is_installed
+from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.opinion import Opinion
+from fim_dynsys.search.origins import Stage
+from fim_dynsys.search.pool import Pool
+from fim_dynsys.search.portfolio import Portfolio
+from fim_dynsys.search.problem import Search
+from fim_dynsys.search.stages import FUNCTIONS_UP_TO, Row
+from fim_dynsys.search.units import homogeneous
+from fim_dynsys.trajectories.container import Trajectories
+
+if TYPE_CHECKING:
+    from fim_dynsys.search.genetic.proposals import Proposals
+
+_MET = 12  # candidates that are fitted to the digits of clean data, too
+
+
+def _nothing() -> None:
+    return None
+
+
+class SearchedModel(VectorFieldModel):
+    """A model that answers a `Question`; a subclass writes `_answer`.
+
+    Observations with inputs, known errors, missing values, prior knowledge or positions alone are part of the
+    question, the same for every model.
+    """
+
+    min_observations = 5
+    uses_inputs = uses_order = uses_sigma = accepts_missing = weighs_x_dot = True
+    knowledge: Knowledge | None
+    _asks: ClassVar[dict[str, Any]] = {}  # arguments of `Question.of` that never change
+    _leaves_outliers_out: ClassVar[bool] = True
+
+    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
+    def infer(
+        self,
+        trajectories: Trajectories,
+        positions: Sequence[str] | None = None,
+        sigma: Known | None = None,
+    ) -> VectorField:
+        """Search on all trajectories together; those with a single complete sample say nothing.
+
+        Parameters
+        ----------
+        trajectories : Trajectories
+            The context.
+        positions : sequence of str, optional
+            States that were observed, the others being their velocities; see `fit` with ``order=2``.
+        sigma : list of arrays (n, d), or Noise.POISSON, optional
+            Known standard deviations of the observations; or these are counts. Fits, and the choice among
+            them, weigh the samples.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer complete samples than the model needs, or one of its parameters is not allowed.
+        """
+        return self._answered(self._answer, trajectories, positions, sigma)
+
+    def _answered(
+        self,
+        answer: Callable[[Question], VectorField],
+        trajectories: Trajectories,
+        positions: Sequence[str] | None = None,
+        sigma: Known | None = None,
+    ) -> VectorField:
+        """The answer to what was observed, without outliers where errors of all samples are alike."""
+        whole = completed(self._caller, trajectories, sigma)
+
+        def inferred(
+            complete: Trajectories, context: Trajectories, errors: Known | None = None
+        ) -> VectorField:
+            return answer(self._question(complete, context, positions, sigma, errors))
+
+        plain = positions is None and whole.errors is None and not trajectories.input_names
+        field = None
+        if plain and self._leaves_outliers_out:
+            field = inferred_robustly(inferred, whole.trajectories, trajectories)
+        return inferred(whole.trajectories, trajectories, whole.errors) if field is None else field
+
+    def _question(
+        self,
+        complete: Trajectories,
+        context: Trajectories,
+        positions: Sequence[str] | None = None,
+        sigma: Known | None = None,
+        errors: Known | None = None,
+        order: CanonicalOrder | None = None,
+    ) -> Question:
+        """What is asked of complete samples with their errors, and of the context with those given."""
+        return Question.of(
+            self._caller,
+            complete,
+            context,
+            knowledge=self.knowledge,
+            positions=positions,
+            sigma=sigma,
+            errors=errors,
+            degree=self._degree_of(complete),
+            least=self.min_observations,
+            order=order,
+            **self._asks,
+        )
+
+    def _degree_of(self, complete: Trajectories) -> int | None:
+        """Largest total degree of the monomials; None for what so many samples allow."""
+        return None
+
+    @abc.abstractmethod
+    def _answer(self, question: Question) -> VectorField:
+        """The preferred field."""
+
+
+def searched(
+    question: Question,
+    row: Row,
+    opinion: Callable[[Search], Opinion | None],
+    besides: Sequence[Candidate] = (),
+    seed: int = 0,
+    done: Callable[[], object] = _nothing,
+) -> Portfolio:
+    """All that a row finds: exact models of noise-free samples alone, or candidates of noisy ones.
+
+    Parameters
+    ----------
+    question : Question
+        What is asked.
+    row : Row
+        What is searched.
+    opinion : callable
+        What an operator says of the coefficients of a search; it is only asked where none is exact.
+    besides : sequence of Candidate
+        Judged before; they join where candidates are compared.
+    seed : int
+        Of genetic programming.
+    done : callable
+        Called as the work goes on.
+    """
+    search, effort = question.search, row.effort
+    clean = ExactSearch(search, question.samples, composed=effort.composed)
+    if effort.laws is not None and question.is_plain and (effort.simpler or looks_clean(question.samples)):
+        clean.run(effort.laws, effort.simpler)
+    done()
+    proposals: Proposals | None = None
+    notes: dict[str, str] = {}
+    if effort.genetic is not None:
+        proposals, notes = _proposals(search, clean, effort.genetic, seed, done)
+    if proposals is not None and equal_errors(question.errors) and clean.is_clean:
+        clean.meet_state_equations(proposals.sides, Stage.GENETIC)
+    if not clean.settled:
+        pool = Pool(search, opinion=opinion(search), besides=list(besides), whole=bool(clean.laws))
+        pool = row.search(pool, done)
+        grown = homogeneous(pool.search.observations, pool.functions, question.order.trajectories)
+        if proposals is not None and effort.genetic is not None and not clean.laws:
+            grown = _with_proposals(pool, proposals, grown, effort.genetic.kept)
+        local = effort.local and not clean.laws
+        found = Portfolio.of(pool, grown, notes, question.knowledge, local, effort.choice)
+        if not clean.laws:
+            return found
+        clean.meet(found.members[:_MET])
+    return Portfolio.of_laws(search, clean.answers, notes)
+
+
+def _proposals(
+    search: Search, clean: ExactSearch, effort: GeneticEffort, seed: int, done: Callable[[], object]
+) -> "tuple[Proposals | None, dict[str, str]]":
+    """What genetic programming proposes, if it is asked, and what a report says of that."""
+    observations = search.observations
+    if not is_installed():
+        return None, {Stage.GENETIC.value: f"not asked: pyoperon is not installed ({INSTALL})"}
+    if observations.n_inputs or search.restriction is not None or observations.dim > FUNCTIONS_UP_TO:
+        reason = f"only without inputs and knowledge, in up to {FUNCTIONS_UP_TO} states"
+        return None, {Stage.GENETIC.value: f"not asked: {reason}"}
+    if clean.found:
+        return None, {Stage.GENETIC.value: "not run: a short model fits the samples to numerical precision"}
+    from fim_dynsys.search.genetic.proposals import interpolated, propose  # deferred: sympy
+
+    curves = interpolated(observations) if clean.is_free_of_noise else observations.splines
+    states, slopes = (np.concatenate(part) for part in zip(*curves, strict=True))
+    proposals = propose(states, slopes, effort, seed, done)
+    return proposals, {Stage.GENETIC.value: proposals.note}
+
+
+def _with_proposals(
+    pool: Pool, proposals: "Proposals", grown: list[FunctionCandidate], kept: int
+) -> list[FunctionCandidate]:
+    """Candidates with functions and proposals of genetic programming, best first."""
+    from fim_dynsys.search.genetic.proposals import fitted_proposals  # deferred: sympy
+
+    own = FunctionCandidate(pool.candidates[0], pool.search.dictionary)
+    best = min([own, *grown[:1]], key=lambda m: m.score)
+    fits = fitted_proposals(pool.search.observations, proposals, best, kept)
+    return sorted(grown + fits, key=lambda m: m.score)

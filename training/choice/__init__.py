@@ -1,1 +1,0 @@
-"""The choice among candidate fields, learned from contexts of known systems."""
