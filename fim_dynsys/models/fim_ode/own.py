@@ -55,9 +55,9 @@ MIN_OBSERVATIONS = 12
 
 # One of each kind; all nine find hardly more, for twice the time.
 _SMOOTHERS = [TIME_AWARE[k] for k in (3, 6, 8)]
-# The choice has the price of the extended BIC with gamma = 1/2: on the development systems, with 3 and 10 % of
-# noise, its answers follow other paths about as often as those of a trained selector did (44.4 and 44.8 % of
-# 203), those of the BIC in 41.9 %.
+# The choice has the price of the extended BIC with gamma = 1/2: on the development systems, with 3 and 10 %
+# of noise, its answers follow other paths about as often as those of a trained selector did (43.9 and 44.8 %
+# of 212), those of the BIC in 41.5 %.
 ROW = Row(POLYNOMIALS, Effort(smoothers=_SMOOTHERS, composed=False, simpler=False, local=False, choice=1.0))
 """What is searched about the operator's estimate."""
 
@@ -407,8 +407,8 @@ class FIMODE(PretrainedModel):
 
         Where a search chose the field, its candidates are drawn by their extended BIC, each with coefficients
         from the posterior of its own fit: bands of paths, since members follow the samples. (The search is
-        repeated, which takes some hundredths of a second.) The operator's own field, and exact models, have draws from
-        their posterior, as `field_.draws`.
+        repeated, which takes some hundredths of a second.) The operator's own field, and exact models, have
+        draws from their posterior, as `field_.draws`.
 
         Parameters
         ----------
