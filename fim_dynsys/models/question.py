@@ -186,8 +186,11 @@ class Question:
 
         return Rivals.of(found.log_weights, made)
 
-    def draws(self, found: Portfolio, n: int, seed: int) -> list[VectorField]:
-        """Fields of candidates that `Portfolio.draws` draws, in the units and order of the data."""
-        drawn = found.draws(found.log_weights, n, np.random.default_rng(seed))
+    def draws(self, found: Portfolio, n: int, seed: int, temperature: float = 1.0) -> list[VectorField]:
+        """Fields of candidates that `Portfolio.draws` draws, in the units and order of the data.
+
+        ``temperature`` divides the logarithms of their weights.
+        """
+        drawn = found.draws(found.log_weights / temperature, n, np.random.default_rng(seed))
         observations, order = found.search.observations, self.order
         return [order.field(m.field(observations, order.trajectories, {}), self.context) for m in drawn]

@@ -5,6 +5,7 @@ A little above five hundred lines: one model, with inputs and without, on one co
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -60,6 +61,8 @@ _SMOOTHERS = [TIME_AWARE[k] for k in (3, 6, 8)]
 # of 212), those of the BIC in 41.5 %.
 ROW = Row(POLYNOMIALS, Effort(smoothers=_SMOOTHERS, composed=False, simpler=False, local=False, choice=1.0))
 """What is searched about the operator's estimate."""
+
+_TEMPERATURE = 6.0  # of the candidates' weights where members are drawn: chosen by coverage on development
 
 
 class FIMODE(PretrainedModel):
