@@ -106,7 +106,7 @@ def test_look_proposes_second_order_inputs_and_thinning(tmp_path, capsys):
     tank = tmp_path / "tank.csv"
     valve = np.where(T % 4 < 2, 1.0, 3.0)
     tank.write_text(
-        "t,valve,h\n" + "".join(f"{a},{u},{b}\n" for a, u, b in zip(T, valve, np.exp(-T), strict=True))
+        "t,valve,h\n" + "".join(f"{a},{u},{b}\n" for a, u, b in zip(T, valve, np.cos(3 * T), strict=True))
     )
     assert run("look", tank, "--json") == 0
     facts = json.loads(capsys.readouterr().out)

@@ -117,7 +117,7 @@ def proposal(data: str, trajectories: Trajectories, command: str) -> tuple[str, 
         looks = "looks" if len(commanded) == 1 else "look"
         why.append(f"--inputs: {', '.join(commanded)} {looks} commanded, and not like a state")
     free = [name for name in trajectories.state_names if name not in commanded]
-    if needs_second_order(trajectories, free):
+    if needs_second_order(trajectories, free, bool(commanded)):
         extra += ["--order", "2"]
         why.append("--order 2: positions without velocities; x'' = f(x, x') is fitted")
     every = spare_samples(trajectories)
@@ -145,13 +145,13 @@ def commanded_states(data: Trajectories) -> list[str]:
     return found
 
 
-def needs_second_order(data: Trajectories, names: list[str]) -> bool:
-    """Whether states are positions alone: one that turns round, or all called so."""
+def needs_second_order(data: Trajectories, names: list[str], driven: bool = False) -> bool:
+    """Whether states are positions alone: all called so, or one that turns round without being driven."""
     if any(_VELOCITY.fullmatch(name) for name in names) or not names:
         return False
     if all(_POSITION.fullmatch(name) for name in names):
         return True
-    if len(names) > 1 or data.input_names:
+    if len(names) > 1 or data.input_names or driven:
         return False
     i = data.state_names.index(names[0])
     for _, x in data.arrays():
