@@ -10,7 +10,7 @@ from benchmarks.parts import Figure, Part, best_seconds
 from fim_dynsys import FieldFamily, systems
 from fim_dynsys.analyze import Continuation, continuation
 
-OF_EQUILIBRIA = ("LP", "HB", "BP", "DB")
+OF_EQUILIBRIA = ("LP", "HB", "BP", "DB", "O2")
 
 
 @dataclass(frozen=True)

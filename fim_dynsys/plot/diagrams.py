@@ -29,6 +29,7 @@ _EVENTS = {
     "BP": "branch point",
     "NM": "near miss",
     "DB": "degenerate",
+    "O2": "circle of equilibria",
     "CP": "cusp",
     "BT": "Bogdanov-Takens",
     "GH": "generalised Hopf",

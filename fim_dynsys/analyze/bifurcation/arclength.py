@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
+from fim_dynsys.analyze.bifurcation.circles import circle_from
 from fim_dynsys.analyze.bifurcation.cycle_branches import follow_cycles, follow_orbit, passes_through
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
@@ -484,7 +485,19 @@ class _Explorer:
         events = [(i, event) for i, event in events if self._is_new(points[i], event)]
         points, events = self._with_near_misses(points, events)
         self.curves.append(np.array([point.u for point in points]))
-        self.branches.append(self._branch(points, [event for _, event in events], ends))
+        circles = {
+            i: circle_from(self.equations, points[i].u, points[i].info.n_unstable)
+            for i, event in events
+            if event.kind is BifurcationKind.DEGENERATE
+        }
+        named = [
+            event
+            if (circle := circles.get(i)) is None
+            else replace(event, kind=BifurcationKind.CIRCLE, normal_form=circle.coefficient)
+            for i, event in events
+        ]
+        self.branches.append(self._branch(points, named, ends))
+        self.branches += [circle.branch for circle in circles.values() if circle is not None]
 
     def _explained(self, end: BranchEnd, last: Point) -> BranchEnd:
         """The end of a branch, where it is a continuum of equilibria that lets no step converge."""

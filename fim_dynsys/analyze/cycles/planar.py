@@ -16,6 +16,9 @@ from fim_dynsys.simulation.solution import integrate
 _POINT_BUDGET = 20_000  # field evaluations for the equilibria, a tenth of what finding all of them may take
 _RAY = 20  # starts on a ray, evenly spaced in the logarithm of the distance, as cycles are of any size
 _SHORTEST = 1e-3  # of the ray's length: the nearest start
+_NEARER = 0.03  # of the nearest start, for cycles inside of it
+_TELLS = 1e-6  # real part of an eigenvalue, by its modulus, that tells how a focus turns
+_TURNS = 1.2  # of a focus: what is near it has come round by then
 _BESIDE = 12  # starts on either side of a cycle, likewise
 _NEAREST, _FARTHEST = 1e-4, 0.3  # of its size
 _BETWEEN = 60  # starts, evenly spaced, between two cycles that cannot be neighbours
@@ -32,6 +35,7 @@ _FLAT = -200.0
 # Displacement, by the distance of two starts, below which it is no jump where closer ones show no change of
 # sign: that is lost in the error of the integration.
 _FLAT_MAP = 0.1
+_STEEP_MAP = 1.5  # the same above which it may well be one: onto what attracts, it is 1 at most
 _TIMES = 0.2  # relative difference of the times of return on both sides of a cycle: more is a jump of the map
 _ATTRACTS = 1e-3  # rate towards an equilibrium, by the field's own, that linear terms decide
 _REST = 1e-6  # speed, by that of the field, of a trajectory at rest
@@ -46,7 +50,7 @@ class _Bracket(NamedTuple):
     time: float  # once round from there
     attracts: bool
     flat: bool  # whether the displacement there is small for the distance of the two
-    plain: bool  # whether it is not, and both take about as long: one cycle, and no jump of the return map
+    plain: bool  # whether one cycle lies there for sure that attracts, and no jump of the return map
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +113,12 @@ class _Line:
             rows, z = rows[going], solution.x_stop[going]
         return back, times
 
-    def brackets(self, s: np.ndarray, window: float, windows: int) -> list[_Bracket]:
-        """Neighbouring starts between which a trajectory closes."""
+    def brackets(self, s: np.ndarray, window: float, windows: int, inmost: float = 0.0) -> list[_Bracket]:
+        """Neighbouring starts between which a trajectory closes.
+
+        On a ray, `inmost` is the sign of displacements next to its end, from which that of the nearest start
+        may differ.
+        """
         back, times = self.returns(s, window, windows)
         known = np.flatnonzero(np.isfinite(back))
         s, back, times = s[known], back[known], times[known]
@@ -119,6 +127,8 @@ class _Line:
         outwards = np.sign(moved * s)
         closed = np.abs(moved) < _CLOSED * np.abs(s)
         found = []
+        if len(s) and outwards[0] * inmost < 0 and not closed[0]:
+            found += self.brackets(s[0] * np.geomspace(_NEARER, 1.0, _RAY), window, windows)
         for i in range(len(s) - 1):
             if outwards[i] * outwards[i + 1] < 0 and s[i] * s[i + 1] > 0 and not closed[i : i + 2].all():
                 nearer = i if abs(s[i]) < abs(s[i + 1]) else i + 1
@@ -137,32 +147,32 @@ class _Line:
                         time,
                         bool(outwards[nearer] > 0),
                         slope < _FLAT_MAP,
-                        even and slope >= _FLAT_MAP,
+                        even and outwards[nearer] > 0 and _FLAT_MAP <= slope < _STEEP_MAP,
                     )
                 )
         return found
 
-    def look(self, s: np.ndarray, window: float, windows: int, size: float) -> bool:
+    def look(self, s: np.ndarray, window: float, windows: int, size: float, inmost: float = 0.0) -> bool:
         """Search the line for cycles that are not known; whether one was found."""
         before = len(self.search.found)
-        for bracket in self.brackets(s, window, windows):
+        for bracket in self.brackets(s, window, windows, inmost):
             self._find_within(bracket, size)
         return len(self.search.found) > before
 
     def _find_within(self, bracket: _Bracket, size: float) -> None:
         """Correct the cycle that crosses the line between two starts, from closer by where that is needed."""
-        if bracket.plain:
-            if not self._is_crossed(bracket):
-                self._guess(bracket, size)
-            if self._is_crossed(bracket):
-                return
+        if bracket.plain and not self._is_crossed(bracket):
+            self._guess(bracket, size)
+        if not bracket.flat and self._is_crossed(bracket):
+            return
         for _ in range(_SUBDIVISIONS):
             ends = np.linspace(bracket.low, bracket.high, _FINER)
             finer = self.brackets(ends, _PERIODS * bracket.time, _TWICE)
             if not finer:
                 break
             bracket = finer[0]
-        if finer or bracket.flat:  # else the displacement jumps, as where a path is caught by something else
+        # Without a finer one the displacement jumps, as where a path is caught by something else.
+        if (finer or bracket.flat) and not self._is_crossed(bracket):
             self._guess(bracket, size)
 
     def _guess(self, bracket: _Bracket, size: float) -> None:
@@ -202,15 +212,23 @@ def search_rays(search: Search) -> None:
         attracts = (direction * rates < -_ATTRACTS).all(axis=1)
         search.nodes[direction] = points.x[isolated][attracts & points.is_root[isolated]]
     # One of index -1, a saddle, is enclosed only together with others.
-    centres = points.x[isolated & chart.holds(points.x) & ~(points.index == -1)]
+    enclosed_alone = isolated & chart.holds(points.x) & ~(points.index == -1)
     along = np.array([1.0, 0.0])
-    for z in chart.coordinates(centres):
+    for z, values in zip(
+        chart.coordinates(points.x[enclosed_alone]), points.eigenvalues[enclosed_alone], strict=True
+    ):
         line = _Line(search, z, along, positive=True)
         end = chart.coordinates(np.where(chart.signs < 0, chart.box.low, chart.box.high))[0]
         reach = (end - z[0]) / search.length[0]
         if reach > 0 and search.affords():
             s = reach * np.geomspace(_SHORTEST, 1.0, _RAY)
-            line.look(s, _FIRST * search.field.scales.time, _WINDOWS, np.inf)
+            window, inmost = _FIRST * search.field.scales.time, 0.0
+            if values.imag.any():
+                window = max(window, _TURNS * 2.0 * np.pi / float(np.abs(values.imag).max()))
+                inmost = float(
+                    np.sign(values[0].real) * (np.abs(values[0].real) > _TELLS * np.abs(values[0]))
+                )
+            line.look(s, window, _WINDOWS, np.inf, inmost)
 
 
 def search_beside(search: Search) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fim_dynsys.analyze.cycles.charts import Chart
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
@@ -13,6 +14,8 @@ _SAMPLES_PER_UNIT = 10  # of the time scale: some sixty a turn, cubics between t
 _MOST_SAMPLES = 4000  # a tenth of a MB per trajectory, and still some sixty of the longest paths' loops
 _HALVINGS, _SECANTS = 8, 4  # of a step that holds a crossing: it is then known better than the path
 _SCOUT_RTOL = 1e-6  # a guess for Newton's method needs no more
+SMALLEST = 1e-4
+"""Size of the smallest loops, in length scales: lesser ones are those of a focus not yet at rest."""
 ESCAPE = 100.0
 """Multiples of the length scale; what goes further out is outside any box of interest too."""
 
@@ -101,6 +104,11 @@ def fly(chart: Chart, x: np.ndarray, direction: int, window: float, max_steps: i
     rows = np.flatnonzero(solution.status == Status.SUCCESS)
     velocity = direction * field(solution.x[rows])
     moving = np.linalg.norm(velocity[:, -1] / field.scales.speed, axis=1) > 10 * _SCOUT_RTOL
+    # Slow by the field's mean speed is at rest only where an equilibrium is near; small cycles are slow too.
+    slow = np.flatnonzero(~moving)
+    if len(slow):
+        known, steps, _ = newton_steps(field, solution.x[rows[slow], -1])
+        moving[slow] = known & (steps > SMALLEST)
     ends[rows[~moving]] = FlightEnd.REST
     return Flight(
         rows[moving],
@@ -111,6 +119,33 @@ def fly(chart: Chart, x: np.ndarray, direction: int, window: float, max_steps: i
         float(np.abs(solution.t_stop).sum() / max(1, solution.n_steps.sum())),
         solution.x_stop[np.isin(solution.status, (Status.SUCCESS, Status.MAX_STEPS))],
     )
+
+
+def newton_steps(field: VectorField, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Newton steps from states ``(n, d)`` to an equilibrium, in lengths, and Jacobians in units of them.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    x : ndarray (n, d)
+        States.
+
+    Returns
+    -------
+    known : ndarray (n,) of bool
+        Where the field and its Jacobian are finite.
+    steps : ndarray (n,)
+        Lengths of the shortest steps that solve the linearised equations.
+    jac : ndarray (n, d, d)
+        Jacobians; the identity where they are not finite.
+    """
+    length = field.scales.length
+    jac = field.jacobian(x) * (length / length[:, None])
+    f = field(x) / length
+    known = np.isfinite(jac).all(axis=(1, 2)) & np.isfinite(f).all(axis=1)
+    jac = np.where(known[:, None, None], jac, np.eye(x.shape[1]))
+    return known, np.linalg.norm(np.linalg.pinv(jac) @ f[:, :, None], axis=(1, 2)), jac
 
 
 def near_return(

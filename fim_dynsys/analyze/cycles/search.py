@@ -9,7 +9,15 @@ import numpy as np
 
 from fim_dynsys.analyze.cycles.across import floquet_across, jumps_along
 from fim_dynsys.analyze.cycles.charts import Chart
-from fim_dynsys.analyze.cycles.returns import Flight, FlightEnd, Return, fly, hermite, near_return
+from fim_dynsys.analyze.cycles.returns import (
+    SMALLEST,
+    Flight,
+    FlightEnd,
+    Return,
+    fly,
+    hermite,
+    near_return,
+)
 from fim_dynsys.analyze.cycles.shooting import (
     Floquet,
     Orbit,
@@ -45,7 +53,6 @@ _AT_REST = 1e-6  # distance from an attracting equilibrium, in lengths
 _BETTER = 0.1  # after a failure, a trajectory must return so much closer before it is tried again
 _FAILURES, _CLOSEST_THEN = 10, 1e-3  # after so many failures in all, any trajectory must
 _TRIVIAL_ACROSS = 1e-2  # |mu - 1| along the flow beyond which neighbours of an orbit across jumps say nothing
-_SMALLEST = 1e-4  # in length scales: smaller loops are those of a focus that has not come to rest
 _SAME = 1e-3  # distance from a cycle, relative to its size, from which a path goes nowhere else
 # Distance of equal orbits, relative to their size: they are closed to 1e-8 and known a little worse, by the
 # slope of the return map less one, which is small where two cycles are close.
@@ -202,7 +209,7 @@ class Search:
             flight = fly(self.chart, x, direction, window, int(np.clip(share, 100, most)))
             self.ends.update(_ENDS[end] for end in flight.ends if end in _ENDS)
             if direction > 0 and len(flight.stopped):
-                held = stiff_states(self.field, flight.stopped, flight.stride, self.field.scales)
+                held = stiff_states(self.field, flight.stopped, flight.stride)
                 self.stiff += list(flight.stopped[held])
                 if held.mean() > _STIFF_SHARE:
                     self.ends[SeedEnd.WANDERED] += len(flight.rows)
@@ -246,7 +253,7 @@ class Search:
             for cycle in self.found
         )
         known = stiff_multipliers(orbit)
-        new = new and size > _SMALLEST and bool((known.log_moduli[1:] < -_NEUTRAL).all())
+        new = new and size > SMALLEST and bool((known.log_moduli[1:] < -_NEUTRAL).all())
         if new and passes(known):
             self.found.append(Cycle(self.chart, orbit, known, samples, size, CycleKind.STABLE))
             return True
@@ -290,7 +297,7 @@ class Search:
         if back is not None and self._listed_of_families() >= MEMBERS and back.gap < _CLOSING:
             self.ends[SeedEnd.CYCLE] += 1
             return False, needed
-        promising = back is not None and back.size >= _SMALLEST and self.affords()
+        promising = back is not None and back.size >= SMALLEST and self.affords()
         promising = promising and self._listed(CycleKind.SADDLE) < self.n_saddles
         if back is None or not promising or self._approaches(back, distances):
             self.ends[SeedEnd.WANDERED] += not going
@@ -318,7 +325,7 @@ class Search:
     def _correct(self, nodes: np.ndarray, period: float, size: float) -> Orbit | None:
         orbit = self._counted(correct_orbit(self.field, nodes, period, self.length, 12))
         # A guess near a focus may shrink to the equilibrium, which closes too.
-        if not orbit.converged or _size(orbit.nodes, self.length) < max(_SMALLEST, 0.2 * size):
+        if not orbit.converged or _size(orbit.nodes, self.length) < max(SMALLEST, 0.2 * size):
             return None
         return orbit
 

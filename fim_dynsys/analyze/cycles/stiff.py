@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fim_dynsys.analyze.cycles.returns import hermite
+from fim_dynsys.analyze.cycles.returns import hermite, newton_steps
 from fim_dynsys.analyze.cycles.shooting import Floquet, Orbit, Shot
 from fim_dynsys.analyze.multipliers import product_eigenvalues
 from fim_dynsys.analyze.tracing.closed import closed_orbit
@@ -27,7 +27,7 @@ _STIFF = 3.0  # product of step and fastest rate: stability, not accuracy, holds
 _DAMPED = 0.5  # real part of that rate, by its modulus, at least
 
 
-def stiff_states(field: VectorField, x: np.ndarray, step: float, scales: Scales) -> np.ndarray:
+def stiff_states(field: VectorField, x: np.ndarray, step: float) -> np.ndarray:
     """At which states explicit steps are held down by stability though no equilibrium is near.
 
     Parameters
@@ -38,21 +38,15 @@ def stiff_states(field: VectorField, x: np.ndarray, step: float, scales: Scales)
         States on trajectories.
     step : float
         Mean step that they took.
-    scales : Scales
-        Units.
 
     Returns
     -------
     ndarray (n,) of bool
     """
-    jac = field.jacobian(x) * (scales.length / scales.length[:, None])
-    f = field(x) / scales.length
-    known = np.isfinite(jac).all(axis=(1, 2)) & np.isfinite(f).all(axis=1)
-    jac = np.where(known[:, None, None], jac, np.eye(x.shape[1]))
+    known, to_rest, jac = newton_steps(field, x)
     values = np.linalg.eigvals(jac)
     fastest = np.take_along_axis(values, np.abs(values).argmax(axis=1)[:, None], axis=1)[:, 0]
     held = (np.abs(fastest) * step > _STIFF) & (fastest.real < -_DAMPED * np.abs(fastest))
-    to_rest = np.linalg.norm(np.linalg.pinv(jac) @ f[:, :, None], axis=(1, 2))
     return known & held & (to_rest > _NEAR_REST)
 
 

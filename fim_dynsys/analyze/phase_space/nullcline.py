@@ -4,7 +4,7 @@ A little above five hundred lines: the result, and the lines from a grid to thei
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
 
@@ -90,6 +90,9 @@ class Nullclines(Result):
         Whether neither the field's second differences nor probes between the grid's nodes leave room for a
         sign change that the grid does not show, and the budget reached for all; if False, lines are missing.
         What varies within a cell and not at all beyond it shows in neither; see `cell`.
+    touching : list of bool
+        Whether a component touches zero between nodes without a change of sign, as a square does: such lines
+        are not traced, and `resolved` is False.
     """
 
     drawn_by = "fim_dynsys.plot.objects:nullclines"
@@ -104,6 +107,7 @@ class Nullclines(Result):
     region: Region
     resolution: tuple[int, int]
     resolved: bool
+    touching: list[bool] = field(default_factory=list)
 
     @property
     def cell(self) -> tuple[float, float]:
@@ -150,6 +154,9 @@ class Nullclines(Result):
             else "there is finer structure, or the budget did not reach: lines are missing"
         )
         narrow = " x ".join(f"{size:.2g} ({name})" for size, name in zip(self.cell, self.states, strict=True))
+        touched = [name for name, touches in zip(self.state_names, self.touching, strict=False) if touches]
+        if touched:
+            seen = f"{', '.join(touched)} touches zero without a change of sign: such lines are not traced"
         seen += f"; what lies within {narrow} may be missed"
         return [f"{name} stands still everywhere" for name in still] + [f"{cells}; {seen}", str(self.effort)]
 
@@ -237,7 +244,8 @@ def nullclines(
     with time_limit("nullclines", max_seconds):
         cells, resolved, probes = _cells(meter, plane, resolution)
         axes, values = _on_grid(meter, plane, cells)
-        hidden = finer_axes(meter, plane, axes, values, speed) | _unseen(probes, axes, values)
+        hidden, touching = finer_axes(meter, plane, axes, values, speed)
+        hidden |= _unseen(probes, axes, values)
         while hidden.any():
             finer = np.where(hidden, 2 * cells, cells)
             if finer.max() > _MOST_CELLS or not meter.spares(int(2 * np.prod(finer + 2))):
@@ -245,7 +253,8 @@ def nullclines(
                 break
             cells = finer
             axes, values = _on_grid(meter, plane, cells)
-            hidden = finer_axes(meter, plane, axes, values, speed) | _unseen(probes, axes, values)
+            hidden, touching = finer_axes(meter, plane, axes, values, speed)
+            hidden |= _unseen(probes, axes, values)
         curves = [_Curve(meter, plane, k, cells, speed[k]) for k in range(field.dim)]
         lines = [curve.lines(axes, values[:, :, k]) for k, curve in enumerate(curves)]
     whole = [[plane.embed(line) for line in of_state] for of_state in lines]
@@ -262,7 +271,8 @@ def nullclines(
         at=None if field.dim == 2 else plane.at,
         region=region,
         resolution=(int(cells[0]), int(cells[1])),
-        resolved=resolved and not meter.exhausted,
+        resolved=resolved and not meter.exhausted and not touching.any(),
+        touching=touching.tolist(),
         effort=Effort(values[:, :, 0].size, _NEWTON_STEPS, meter.points, budget, meter.exhausted),
         **labels(field, region),
     )

@@ -26,6 +26,9 @@ class BifurcationKind(enum.StrEnum):
     DEGENERATE = "DB"
     """Several eigenvalues cross at once, or one touches zero where branches meet; which bifurcation this is
     depends on symmetries."""
+    CIRCLE = "O2"
+    """Two eigenvalues pass zero together, and circles of equilibria are born: a pitchfork with the symmetry
+    of rotations, O(2)."""
     CUSP = "CP"
     """A fold without quadratic term: two folds meet. The branch only stands upright here."""
     BOGDANOV_TAKENS = "BT"
@@ -92,7 +95,8 @@ class Bifurcation:
     normal_form : float or None
         Of the return map, in units of 1 / size^2 of the cycle: c of w -> -w + c w^3 at a period doubling,
         which is supercritical where c > 0; d of w -> exp(i a) w (1 + d |w|^2) at a torus point, supercritical
-        where d < 0; None where neighbours of the cycle cannot be followed, or part too fast for differences.
+        where d < 0; c of r' = c r^3 for the radius of a circle of equilibria, supercritical where c < 0; None
+        where neighbours of the cycle cannot be followed, or part too fast for differences.
     """
 
     kind: BifurcationKind
@@ -299,6 +303,8 @@ class Continuation(Result):
                 "an isolated equilibrium, such as one that fixed_points lists at another value of "
                 f"{self.parameter}."
             )
+        if any(BranchEnd.CIRCLE in branch.ends for branch in self.branches):
+            notes.append("A circle of equilibria is listed by one of its points at each parameter value.")
         ratios = self.feigenbaum_ratios
         if len(ratios):
             notes.append(

@@ -42,6 +42,7 @@ class BranchEnd(enum.StrEnum):
     ACCURACY = "cycle no longer resolved"
     STEP = "steps became too small"
     CONTINUUM = "equilibria form a continuum"
+    CIRCLE = "circle of equilibria shrinks to a point"
     BUDGET = "budget used up"
 
 

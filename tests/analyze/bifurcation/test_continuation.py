@@ -239,6 +239,27 @@ def test_neutral_saddles_and_double_zeros_are_told_from_hopf_points():
     assert kinds == [BifurcationKind.DEGENERATE]
 
 
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_symmetry_of_rotation_bears_a_circle_of_equilibria(sign):
+    """r' = r (p + sign r^2) in a plane, and a third state that follows: circles of radius sqrt(-sign p)."""
+
+    def rates(x, p):
+        square = np.sum(x[:, :2] ** 2, axis=1)
+        return np.column_stack([x[:, :2] * (p + sign * square)[:, None], square - x[:, 2]])
+
+    result = continuation(FieldFamily.from_callable(rates, 3), [0, 0, 0], (-1, 1))
+    (event,) = result.bifurcations
+    assert event.kind is BifurcationKind.CIRCLE and event.p == pytest.approx(0, abs=1e-7)
+    assert event.normal_form == pytest.approx(sign, rel=1e-3)
+    assert event.criticality == ("supercritical" if sign < 0 else "subcritical")
+    circle = result.branches[1]
+    assert circle.ends == (BranchEnd.CIRCLE, BranchEnd.P_RANGE) and abs(circle.p[-1]) > 0.95
+    assert np.sum(circle.x[:, :2] ** 2, axis=1) == pytest.approx(-sign * circle.p, abs=1e-7)
+    assert circle.x[:, 2] == pytest.approx(-sign * circle.p, abs=1e-7)
+    assert (circle.n_unstable[1:] == (0 if sign < 0 else 1)).all()
+    assert "circle of equilibria" in str(result)
+
+
 # ---------------------------------------------------------------------- cycles
 
 

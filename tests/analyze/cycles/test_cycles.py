@@ -337,6 +337,19 @@ def test_two_cycles_close_to_each_other():
     assert cycles.log_moduli[:, 1] / (2 * np.pi) == pytest.approx([-0.002, 0.002 * 1.002], rel=1e-3)
 
 
+def test_a_small_cycle_that_is_slow_for_the_field():
+    """Radius 1e-3 in a box of 1, where the field is 1e8 times as fast as on the cycle."""
+
+    def rhs(x):
+        growth = 1e5 * (1e-6 - np.sum(x**2, axis=1, keepdims=True))
+        return x * growth + x[:, ::-1] * [-1.0, 1.0]
+
+    found = limit_cycles(CallableField(rhs, 2), [(-1, 1)] * 2, n_seeds=8)
+    assert np.hypot(*found.x.T) == pytest.approx([1e-3], rel=1e-6)
+    assert found.period == pytest.approx([2 * np.pi], rel=1e-9)
+    assert found.log_moduli[0, 1] == pytest.approx(-0.4 * np.pi, rel=1e-6)
+
+
 def test_of_a_family_at_most_five_members_are_listed():
     pendulum = plane(lambda q, p: (p, -np.sin(q)))
     cycles = limit_cycles(pendulum, Region([(-3.5, 3.5), (-3, 3)]))

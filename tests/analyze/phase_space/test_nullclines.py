@@ -212,3 +212,19 @@ def test_a_bump_that_a_probe_meets_is_found_or_said_to_be_missing():
 def test_a_smooth_line_costs_no_more_cells():
     cubic = CallableField(lambda x: np.stack([x[:, 1], x[:, 0] - x[:, 0] ** 3 - 0.4 * x[:, 1]], axis=1), 2)
     assert nullclines(cubic, [(-2, 2)] * 2).resolution == (128, 128)
+
+
+def test_a_square_touches_zero_and_nothing_is_claimed():
+    """A line that a component touches without a change of sign is not traced; just above zero none is."""
+
+    def lines(least):
+        return nullclines(
+            CallableField(lambda x: np.stack([(x[:, 0] - 0.1) ** 2 + least, x[:, 1]], axis=1), 2),
+            [(-2, 2)] * 2,
+        )
+
+    found = lines(0.0)
+    assert found.touching == [True, False] and not found.resolved and not found.branches[0]
+    assert "x0 touches zero without a change of sign" in str(found)
+    above = lines(1e-4)
+    assert above.resolved and not any(above.touching)
