@@ -16,7 +16,12 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from fim_dynsys.analyze.bifurcation.circles import circle_from
-from fim_dynsys.analyze.bifurcation.cycle_branches import follow_cycles, follow_orbit, passes_through
+from fim_dynsys.analyze.bifurcation.cycle_branches import (
+    follow_beyond,
+    follow_cycles,
+    follow_orbit,
+    passes_through,
+)
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
     has_double_zero,
@@ -68,6 +73,7 @@ _BIRTHS = (BifurcationKind.HOPF, BifurcationKind.GENERALIZED_HOPF)  # of cycles
 _SAME_POINT = 1e-5
 _KINK = 1e-4  # share of the usual steps at a kink: it leaves an error of 1e-7 lengths, rounding one of 1e-9
 _VANISHING = 1e-7  # scaled Lyapunov coefficient, or smallest distance |Re lambda|, that is taken for zero
+_FOLLOWED = 0.8  # of the budget for branches of cycles from Hopf points; the rest for what explosions end
 _NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a minimum is a near miss
 
 
@@ -222,6 +228,7 @@ def _through_cycles(
                 f"none near that of period {period:g}; pass p0, the value at which they were found."
             )
         branches += found
+    branches += follow_beyond(equations, branches, explorer.spend, max_points, doublings)
     return explorer.result(branches, len(known))
 
 
@@ -259,7 +266,9 @@ def follow(
     branches = list(explorer.branches)
     if cycles:
         births = [b for branch in branches for b in branch.bifurcations if b.kind in _BIRTHS]
-        branches += follow_cycles(equations, births, explorer.spend, max_points, budget, doublings)
+        share = int(_FOLLOWED * budget)
+        branches += follow_cycles(equations, births, explorer.spend, max_points, share, doublings)
+        branches += follow_beyond(equations, branches, explorer.spend, max_points, doublings)
     return explorer.result(branches, len(roots))
 
 

@@ -9,17 +9,24 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from fim_dynsys.analyze.bifurcation.homoclinic import long_period
+from fim_dynsys.analyze.cycles.periodic import search_cycles
 from fim_dynsys.analyze.tracing.branches import Bifurcation, BifurcationKind, Branch, BranchKind
 from fim_dynsys.analyze.tracing.closed import settled
 from fim_dynsys.analyze.tracing.collocation import Crossing, Cycles
 from fim_dynsys.analyze.tracing.curve import BranchEnd, Point, Spend, Trace, trace
 from fim_dynsys.analyze.tracing.equations import Equations
+from fim_dynsys.regions import Region
 
 _NEIGHBOUR = 0.05  # scaled distance in which two Hopf points are the same
 # Of periods, means and deviations of equal cycles, in scaled units: cubics through 20 nodes leave 1e-5.
 # And how much more than its neighbours on the branch a cycle may differ from one of them.
 _EQUAL, _JUMP = 1e-4, 2.0
 _CURVE, _ON_CURVE = 512, 0.02  # points of a cycle, and distance from them by its size of a point on it
+_IMPLICIT_RTOL = 1e-8  # of a step: linear pieces between steps are then a guess good enough on a stiff cycle
+_BEYOND = 0.01  # of the parameter range, from an end that is not resolved to where cycles are searched for
+_SEEDS, _SEARCH_BUDGET = 16, 500_000
+# An explosion that used the budget up: change of the parameter over the latest points, by its range.
+_UPRIGHT, _LATEST = 1e-6, 10
 _SAME = 1e-5  # scaled distance in which two branch points of cycles are, solved for on two meshes
 
 
@@ -109,6 +116,8 @@ def follow_orbit(
         Empty where Newton's method finds no cycle near the given one.
     """
     known = settled(equations, times, states, p)
+    if known is None:  # samples at equal times may miss the jumps of a relaxation oscillation
+        known = settled(equations, *_followed_implicitly(equations, times, states, p), p)
     if known is None:
         return []
     problem, u, linear = known
@@ -120,6 +129,84 @@ def follow_orbit(
     onward, back = (problem.observe(u, way, linear) for way in (tangent, -tangent))
     branch = _both_ways(problem, onward, back, spend, max_points)
     return [branch, *_Switches(equations, spend, max_points).followed(problem, doublings)]
+
+
+def _followed_implicitly(
+    equations: Equations, times: np.ndarray, states: np.ndarray, p: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Times and states of a stable cycle at the steps of an implicit integrator, from where it is slowest."""
+    from scipy.integrate import solve_ivp  # deferred, as most cycles need none
+
+    field, length = equations.family.at(p), equations.length
+    slowest = states[np.linalg.norm(field(states) / length, axis=1).argmin()]
+    with np.errstate(all="ignore"):
+        path = solve_ivp(
+            lambda t, y: field(y * length) / length,
+            (0.0, float(times[-1] - times[0])),
+            slowest / length,
+            method="LSODA",
+            rtol=_IMPLICIT_RTOL,
+            atol=1e-3 * _IMPLICIT_RTOL,
+            jac=lambda t, y: field.jacobian(y * length) * (length / length[:, None]),
+        )
+    return (path.t, path.y.T * length) if path.success else (times, states)
+
+
+def follow_beyond(
+    equations: Equations,
+    branches: Sequence[Branch],
+    spend: Spend,
+    max_points: int,
+    doublings: int = 0,
+) -> list[Branch]:
+    """Branches of the large cycles beyond an explosion in which a branch of cycles ends.
+
+    Beside such an end stable cycles are searched for, and those on no known branch begin one.
+
+    Parameters
+    ----------
+    equations : Equations
+        The family and its units.
+    branches : sequence of Branch
+        What was followed.
+    spend, max_points, doublings
+        As for `follow_cycles`.
+
+    Returns
+    -------
+    list of Branch
+    """
+    known = [branch for branch in branches if branch.orbits is not None]
+    upright = _UPRIGHT * (equations.high - equations.low)
+    lost = []
+    for branch in known:
+        for place, limit in enumerate(branch.limits):
+            end, latest = branch.ends[place], branch.p[-_LATEST:] if place else branch.p[:_LATEST]
+            stuck = end is BranchEnd.BUDGET and np.ptp(latest) < upright
+            if (end is BranchEnd.ACCURACY or stuck) and limit is None:
+                lost.append(float(branch.p[-place]))
+    found: list[Branch] = []
+    box = _box_around(equations, known) if lost and equations.region is None else equations.region
+    for p in (
+        value + side * _BEYOND * (equations.high - equations.low) for value in lost for side in (-1.0, 1.0)
+    ):
+        if box is None or equations.room_in_range(p) < 0 or not spend(0):
+            continue
+        cycles = search_cycles(equations.family.at(p), box, _SEEDS, _SEARCH_BUDGET, n_saddles=1)
+        equations.points += cycles.effort.points
+        for i in np.flatnonzero(cycles.stable):
+            period, orbit = float(cycles.period[i]), cycles.orbits[i]
+            times = np.linspace(0.0, period, len(orbit))
+            if not any(passes_through(equations, branch, times, orbit, p) for branch in [*known, *found]):
+                found += follow_orbit(equations, times, orbit, p, spend, max_points, doublings)
+    return found
+
+
+def _box_around(equations: Equations, branches: Sequence[Branch]) -> Region:
+    """The box of all cycles of some branches, with as much around it again."""
+    low = np.min([branch.low.min(axis=0) for branch in branches], axis=0)
+    high = np.max([branch.high.max(axis=0) for branch in branches], axis=0)
+    return Region(low, high, equations.family.state_names).widened(1.0)
 
 
 def passes_through(

@@ -298,7 +298,7 @@ class Search:
             self.ends[SeedEnd.CYCLE] += 1
             return False, needed
         promising = back is not None and back.size >= SMALLEST and self.affords()
-        promising = promising and self._listed(CycleKind.SADDLE) < self.n_saddles
+        promising = promising and self._listed(CycleKind.SADDLE) < max(1, self.n_saddles)
         if back is None or not promising or self._approaches(back, distances):
             self.ends[SeedEnd.WANDERED] += not going
             return going, needed

@@ -232,10 +232,12 @@ class Branch:
 
     def __repr__(self) -> str:
         size, events = counted(len(self), "point"), counted(len(self.bifurcations), "bifurcation")
-        ends = [
-            end.value if limit is None else f"{end.value} ({limit!r})"
-            for end, limit in zip(self.ends, self.limits, strict=True)
-        ]
+        ends = []
+        for end, limit, place in zip(self.ends, self.limits, (0, -1), strict=True):
+            said = "" if limit is None else f" ({limit!r})"
+            if limit is None and end in (BranchEnd.ACCURACY, BranchEnd.BUDGET) and self.period is not None:
+                said += f" at p = {self.p[place]:.9g}, period {self.period[place]:.5g}"
+            ends.append(f"{end.value}{said}")
         return (
             f"Branch({self.kind.value}, {size}, p from {self.p.min():.5g} to {self.p.max():.5g}, "
             f"{events}, ends: {'; '.join(ends)})"

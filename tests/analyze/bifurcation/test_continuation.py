@@ -731,3 +731,18 @@ def test_normal_forms_that_differences_lose_are_none():
             return np.stack([-np.sin(1e3 * a) / 1e3, b / 2.0], axis=1)
 
     assert np.isnan(doubling_coefficient(Torn(1.0)))
+
+
+def test_the_large_cycle_beyond_an_explosion_begins_a_branch():
+    """A canard explosion within 1e-10 of the parameter uses the budget up: its end is stated, and what
+    limit_cycles finds beyond it is followed, a relaxation cycle whose jumps last 1/500 of its period."""
+    stiff = FieldFamily.from_callable(
+        lambda s, a: np.column_stack([(s[:, 1] - s[:, 0] ** 3 / 3 + s[:, 0]) / 0.002, a - s[:, 0]]), 2, "a"
+    )
+    result = continuation(stiff, [1.2, 1.2**3 / 3 - 1.2], (1.2, 0.5), budget=1_500_000)
+    small, large = result.cycles
+    assert small.ends == (BranchEnd.HOPF, BranchEnd.BUDGET)
+    assert f"budget used up at p = {small.p[-1]:.9g}, period {small.period[-1]:.5g}" in str(result)
+    assert np.abs(large.p - (small.p[-1] - 0.007)).max() < 1e-3
+    # at a = 0.9927 by LSODA to 1e-11, from crossing to crossing of x = 0: 3.1164873
+    assert large.period[np.abs(large.p - 0.9927).argmin()] == pytest.approx(3.1164873, abs=1e-4)
