@@ -15,9 +15,9 @@ from fim_dynsys.search.pruning import distinct_structures, improve
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-_EQUAL = 1.2  # times the misfit of another law: as good
+_EQUAL = 1.2  # times the misfit of another model: as good
 _STARTED = 2  # structures of every size
-_TIED = 1  # parameters more, of forms of exact laws that are listed for being equal
+_TIED = 1  # parameters more, of forms of exact models that are listed for being equal
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def merge_windows(search: Search, candidates: list[Candidate], structures: int) 
     Returns
     -------
     list of Candidate
-        All that was met on the way, integrated in one piece, best first.
+        All that was found on the way, integrated in one piece, best first.
     """
     return merged(search, *fit_in_windows(search, candidates, structures))
 

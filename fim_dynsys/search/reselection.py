@@ -56,7 +56,7 @@ def reselect(
     Returns
     -------
     list of Candidate
-        All new structures met, judged by integration.
+        All new structures found, judged by integration.
 
     References
     ----------

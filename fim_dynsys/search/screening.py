@@ -1,4 +1,4 @@
-"""Laws of many states, where each equation has few neighbours: terms are screened for each state alone."""
+"""Models of many states, where each equation has few neighbours: terms are screened for each state alone."""
 
 import math
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _HIGHER = 6.0  # of the criterion, which terms of the second degree must gain to
 
 
 def screened(search: Search) -> tuple[Search, list[Candidate]]:
-    """A search that has the monomials which some equation seems to need, and laws of these.
+    """A search that has the monomials which some equation seems to need, and models of these.
 
     The integral of ``x_i' = f_i(x)`` along a path is a linear regression for each state i alone, from which
     subsets of monomials up to degree 2 are chosen: first along the smoothed samples, then along the path of
@@ -51,7 +51,7 @@ def screened(search: Search) -> tuple[Search, list[Candidate]]:
     search : Search
         The same with more monomials where its own are of degree 1.
     laws : list of Candidate
-        Of it, fitted and judged, in the order met; none below `FEWEST_STATES` or `FEWEST_SAMPLES`, nor beyond
+        Of it, fitted and judged, as found; none below `FEWEST_STATES` or `FEWEST_SAMPLES`, nor beyond
         thirty states or some hundred MB (20 states of 4,300 samples).
     """
     seen = search.observations
@@ -70,7 +70,7 @@ def screened(search: Search) -> tuple[Search, list[Candidate]]:
 
 
 def _laws(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]) -> Iterator[Candidate]:
-    """Fitted laws of all terms, each chosen about the path of the one before for as long as they improve.
+    """Fitted models of all terms, each chosen about the path of the one before for as long as they improve.
 
     Structures that were tried are not fitted again.
     """

@@ -75,9 +75,9 @@ def standard_errors(
 
 
 def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
-    """Deviations of the numbers of a law of clean data, its terms being given.
+    """Deviations of the numbers of a model of noise-free data, its terms being given.
 
-    By the fit to the digits, linearised about the numbers, see `Law.calibrated_fit`.
+    By the fit to numerical precision, linearised about the numbers, see `Law.calibrated_fit`.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
 
 
 def law_errors(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
-    """Standard errors of the numbers of a law of clean data, as `FittedField` takes them; see `law_roots`."""
+    """Standard errors of the numbers of an exact model, as `FittedField` takes them; see `law_roots`."""
     roots = law_roots(field, free)
     return None if roots is None else np.linalg.norm(roots, axis=0)
 

@@ -1,1 +1,1 @@
-"""Exact laws from clean data: structures that neighbouring samples determine, fitted to the digits."""
+"""Exact equations from noise-free data: structures of neighbouring samples, fitted to full precision."""

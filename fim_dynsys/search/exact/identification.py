@@ -1,4 +1,4 @@
-"""From clean samples to their laws."""
+"""From noise-free samples to their models."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -44,33 +44,33 @@ from fim_dynsys.search.reselection import MOST_COEFFICIENTS
 from fim_dynsys.search.state_equations import StateEquation, combined, state_equations_of, together
 
 SURE = 2e-3
-"""Of the signal: laws that miss less, and nothing systematic, need no other search beside them."""
+"""Of the signal: models that miss less, and nothing systematic, need no other search beside them."""
 
-_MOST_SAMPLES = 3000  # among which laws are sought; more are thinned
-_GAP, _FEWEST = 0.1, 150  # units of time between samples that suffice to find a law, and samples
-_CHECKED = 6  # laws of thinned samples that are fitted to all
+_MOST_SAMPLES = 3000  # among which models are sought; more are thinned
+_GAP, _FEWEST = 0.1, 150  # units of time between samples that suffice to find a model, and samples
+_CHECKED = 6  # models of thinned samples that are fitted to all samples
 _HIGHER = {1: 6, 2: 5}  # degrees by number of states, where no lower one is exact
-_UNEXPLAINED = 0.1  # of the signal, by polynomials from one clean sample to the next
+_UNEXPLAINED = 0.1  # of the signal, by polynomials from one noise-free sample to the next
 _FUNCTIONS_UP_TO = 4  # states
-_NOISES = 3.0  # that a law misses, which is no noise then
+_NOISES = 3.0  # noise levels: a misfit above it is not noise
 _SIMPLER = 2  # parameters less, for functions where a polynomial leaves noise
-_FEW, _FEW_READ = 4, 3  # parameters of a state; more are read again along the law's own path
+_FEW, _FEW_READ = 4, 3  # parameters of a state; more are read again along the model's own path
 _SPARSE, _AS_CLOSE, _CLOSER = 0.75, 2.0, 0.1  # of its terms, times what it misses or one of lower degree
-_LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer ones are stripped, so many fits
+_LONGER, _FEW_FITS = 2, 4  # of functions where a model is exact: so much longer ones are pruned, so many fits
 # Equations whose numbers are tuned; reselected; from which terms are dropped.
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
-_RECOMBINED = 6  # laws
-_RESELECTIONS = 6  # of choosing terms anew about a law
-_NEARER = 0.1  # than a polynomial: functions are sought again, along the law
+_RECOMBINED = 6  # models
+_RESELECTIONS = 6  # of choosing terms again about a model
+_NEARER = 0.1  # than a polynomial: functions are sought again, along the model
 _WHITE = 0.5  # of the samples, that residuals are worth which are noise
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
-_OPEN = 10.0  # in BIC: which law is the right one
+_OPEN = 10.0  # in BIC: models closer than this are not distinguished
 _SIMULATED = 1e-5  # of the signal: errors of usual simulations
-_RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a law is found
+_RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a model is found
 
 
 class ExactSearch:
-    """Laws of one data set, each structure fitted once.
+    """Models of one data set, each structure fitted once.
 
     Parameters
     ----------
@@ -89,16 +89,16 @@ class ExactSearch:
         self._precise = Precise.of(search.observations, resolution(samples))
         self._met: dict[bytes, Law | None] = {}
         self._stripped: set[bytes] = set()
-        self._varied: set[bytes] = set()  # laws about which structures were sought
+        self._varied: set[bytes] = set()  # models about which structures were sought
 
     @property
     def laws(self) -> list[Law]:
-        """All that was met and misses little, the preferred one first."""
+        """All that was found and misses little, the preferred one first."""
         return ranked([law for law in self._met.values() if law is not None])
 
     @property
     def answers(self) -> list[Law]:
-        """The laws, those that are hardly less preferred than the first with their final numbers."""
+        """The models, those that are hardly less preferred than the first with their final numbers."""
         laws = self.laws
         return [
             from_sample_to_sample(self._precise, law)
@@ -109,12 +109,12 @@ class ExactSearch:
 
     @property
     def _best(self) -> Law | None:
-        """The preferred law."""
+        """The preferred model."""
         return next(iter(self.laws), None)
 
     @property
     def settled(self) -> bool:
-        """Whether the preferred law misses hardly anything, and nothing systematic."""
+        """Whether the preferred model misses hardly anything, and nothing systematic."""
         best = self._best
         if best is None or not best.misses < SURE or self._systematic(best):
             return False
@@ -123,7 +123,7 @@ class ExactSearch:
 
     @property
     def found(self) -> bool:
-        """Whether the preferred law misses hardly more than rounding, by few terms: no other is needed."""
+        """Whether the preferred model misses hardly more than rounding, by few terms: no other is needed."""
         best = self._best
         return best is not None and self._found(best)
 
@@ -134,12 +134,12 @@ class ExactSearch:
 
     @property
     def is_free_of_noise(self) -> bool:
-        """Whether what the preferred law misses is not noise; False where there is no law to tell."""
+        """Whether what the preferred model misses is not noise; False where there is no model to tell."""
         best = self._best
         return best is not None and (best.misses < NOISELESS or self._systematic(best))
 
     def run(self, functions: int, simpler: bool = True) -> None:
-        """Seek laws: polynomials, and functions where they miss something or might be simpler.
+        """Seek models: polynomials, and functions where they miss something or might be simpler.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class ExactSearch:
 
         Notes
         -----
-        Between samples that are close little happens, and many cost much: laws are first sought on every
+        Between samples that are close little happens, and many cost much: models are first sought on every
         k-th, and the best fitted to all. Where that finds none, they are sought on all up to three thousand.
         """
         search, precise = self._search, self._precise
@@ -226,12 +226,12 @@ class ExactSearch:
             self._seek_again(dense, misses, functions, most)
 
     def meet(self, items: Iterable[FunctionCandidate]) -> None:
-        """Fit structures that were not met."""
+        """Fit structures that were not tried."""
         for item in items:
             self._fitted(item)
 
     def meet_state_equations(self, proposed: Sequence[Sequence[StateEquation]], stage: Stage) -> None:
-        """Fit laws of right-hand sides proposed for each state, and what those that come nearest lead to.
+        """Fit models of right-hand sides proposed for each state, and what those that come nearest lead to.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class ExactSearch:
         self._strip()
 
     def _recombine(self) -> None:
-        """Fit laws of terms that show, shorter right-hand sides of other laws in place of the best one's."""
+        """Fit models with only the terms that show, and with shorter right-hand sides of other models."""
         best = self._best
         if best is None or self._found(best):
             return
@@ -263,7 +263,7 @@ class ExactSearch:
             self._strip()
 
     def _reselect(self) -> None:
-        """Structures suggested about the best law and the nearest one, as long as that leads to a better."""
+        """Structures near the best model and the nearest one, while they improve on it."""
         for _ in range(_RESELECTIONS):
             laws = self.laws
             if not laws or self._found(laws[0]):
@@ -278,7 +278,7 @@ class ExactSearch:
                 return
 
     def _combine(self, proposed: Sequence[Sequence[StateEquation]], stage: Stage) -> list[Law]:
-        """Laws of right-hand sides proposed for each state, about the best law and about the best of them."""
+        """Models of right-hand sides proposed for each state, near the best model and the best of them."""
         best = self._best
         fits: dict[bytes, Law | None] = {}
 
@@ -294,9 +294,9 @@ class ExactSearch:
         return [law for law in fits.values() if law is not None]
 
     def _meet_high(self, dense: FunctionCandidate, missed: float, closer: float) -> None:
-        """As `meet` of its subsets, but only exact laws are kept: of high degrees, a law follows anything.
+        """As `meet` of its subsets, but only exact models are kept: high-degree polynomials overfit.
 
-        Or laws of far fewer terms that miss no more than ``closer``, if they have few parameters in each
+        Or models of far fewer terms that miss no more than ``closer``, if they have few parameters in each
         state or miss hardly more than the dense one, ``missed``; and those that are better than the best:
         shorter, and miss hardly more, or no longer, and miss less.
         """
@@ -319,7 +319,7 @@ class ExactSearch:
                 self._met[item.structure] = None
 
     def _fitted(self, item: FunctionCandidate) -> Law | None:
-        """A structure's law, fitted once."""
+        """A structure's model, fitted once."""
         known = item.structure
         if known not in self._met:
             few = 0 < item.candidate.support.sum() <= MAX_TERMS
@@ -327,7 +327,7 @@ class ExactSearch:
         return self._met[known]
 
     def _read_sides(self, dense: FunctionCandidate, misses: float) -> None:
-        """Fit laws of right-hand sides read off the samples, those of each state alone."""
+        """Fit models of right-hand sides read off the samples, those of each state alone."""
         sides = right_hand_sides(self._precise, self._search, dense, misses, self._composed)
         self._combine(sides, Stage.IMPLICIT_REGRESSION)
         self._strip()
@@ -346,7 +346,7 @@ class ExactSearch:
         self._improve(fits)
 
     def _improve(self, fits: Iterable[Law]) -> None:
-        """Structures suggested by the best laws with numbers tuned and all terms about them."""
+        """Structures suggested by the best models with numbers tuned and all terms about them."""
         by_function: dict[Origin, Law] = {}
         for law in sorted(fits, key=lambda law: law.score):
             by_function.setdefault(law.item.candidate.origin, law)
@@ -362,7 +362,7 @@ class ExactSearch:
                 self.meet(subsets(self._precise, item))
 
     def _seek_again(self, dense: FunctionCandidate, misses: float, functions: int, most: int) -> None:
-        """Functions along the path of the best law, where it is the better one, and few terms."""
+        """Functions along the path of the best model, where it is the better one, and few terms."""
         best = self._best
         if best is None or self._found(best):
             return
@@ -381,12 +381,12 @@ class ExactSearch:
         self._strip()
 
     def _found(self, law: Law) -> bool:
-        """Whether a law misses hardly more than rounding, by few terms."""
+        """Whether a model misses hardly more than rounding, by few terms."""
         few = law.parameters <= _FEW * self._search.dictionary.dim
         return law.is_exact or (few and law.misses < _RESOLVED * RESOLVED)
 
     def _simulated(self, law: Law) -> bool:
-        """Whether a law of few terms misses no more than the integration of whoever simulated the samples."""
+        """Whether a model of few terms misses no more than the integration error of the simulated samples."""
         return law.misses < _SIMULATED and law.parameters <= _FEW * self._search.dictionary.dim
 
     def _strip(self) -> None:
@@ -404,7 +404,7 @@ class ExactSearch:
                 self._met[less.item.structure] = less
 
     def _new(self) -> list[Law]:
-        """Of the best laws, those that were not stripped before."""
+        """Of the best models, those that were not pruned before."""
         return [law for law in self.laws[:_STRIPPED] if law.item.structure not in self._stripped]
 
     def _systematic(self, law: Law) -> bool:
@@ -419,7 +419,7 @@ class ExactSearch:
 
 
 def _strides(observations: Observations) -> list[int]:
-    """Strides of the samples that laws are sought on: few that show the motion, then as many as may be."""
+    """Strides of the samples that models are sought on: few that show the motion, then as many as may be."""
     n = observations.n
     gap = float(np.median(np.concatenate([np.diff(t) for t, _ in observations.samples])))
     coarse = max(min(int(_GAP / gap) if gap > 0 else 1, n // _FEWEST), 1)

@@ -1,4 +1,4 @@
-"""Laws: structures fitted to the digits of clean samples, and which of them is preferred."""
+"""Models: structures fitted to noise-free samples to numerical precision, and the choice among them."""
 
 import math
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from fim_dynsys.search.functions.families import INNER, SECOND, SHIFT
 from fim_dynsys.search.functions.fits import FunctionCandidate
 
 CLEAN = 0.01
-"""Of the signal: laws that miss more are no laws of clean data."""
+"""Of the signal: models that miss more are no models of noise-free data."""
 
 TRACE = 1e-4
-"""Of a coordinate's largest rate: terms that never show more are believed only where a law is exact."""
+"""Of a coordinate's largest rate: terms that never show more are believed only where a model is exact."""
 
 NOISELESS = 1e-4
 """Of the signal: what misses less misses no noise."""
@@ -30,7 +30,7 @@ _SIMULATED = 1e-3  # of the signal: simulations err by so much
 _COARSELY = 1e-4  # of the signal: fits that leave more need no better integration
 _OF_ONE_PIECE = 0.7  # autocorrelation at the first lag
 _KNEE = 1.5  # factor by which a parameter more must lower the residuals
-_KNEE_OF_SIMULATIONS = 2.5  # of laws that miss no noise
+_KNEE_OF_SIMULATIONS = 2.5  # of models that miss no noise
 _SMOOTH = 0.95  # largest autocorrelation that is believed
 _OF_A_FUNCTION = 8.0  # in BIC: many are tried
 _OF_A_DEGREE = 1.0  # what one orbit does not tell apart
@@ -38,12 +38,12 @@ _OF_ITS_TERMS = 2.0  # 1 - x and x may be equal to the data, not to a reader
 _HARDLY = 0.2  # of its mean, by which a function varies; of one part of a sum, the other
 _DROPPED, _TRIED = 12, 2  # terms dropped in turn; cheapest ones tried each time
 _FEW_VALUES = 50  # samples times coordinates, below which what was fitted to them counts
-_SUPPORTED = 0.5  # of the samples, that a law which is not exact must leave
+_SUPPORTED = 0.5  # of the samples, that a model which is not exact must leave
 
 
 @dataclass(frozen=True)
 class Law:
-    """A structure fitted to the digits.
+    """A structure fitted to numerical precision.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Law:
 
     @property
     def score(self) -> float:
-        """Extended BIC by the restricted likelihood, every sample of its own worth."""
+        """Extended BIC by the restricted likelihood, each sample counted once."""
         n, d = self.residuals.shape
         return float(self.counted * np.sum(self.log_spread)) + self.parameters * _price(n, d)
 
@@ -128,7 +128,7 @@ class Law:
     def calibrated_fit(self) -> TrajectoryFit:
         """The fit, weighted by the inverse variance of what is left.
 
-        What a law misses is of one piece where it is not noise, so that fewer samples are worth what as many
+        Where the misfit of a model is not noise it is smooth, so that fewer samples are worth what as many
         independent ones would be. Numbers fitted from each sample to the next are, besides, no better known
         than by how far they are from those fitted to paths.
         """
@@ -162,7 +162,7 @@ def packed_field(item: FunctionCandidate, support: np.ndarray | None = None) -> 
 
 
 def fitted(precise: Precise, item: FunctionCandidate) -> Law | None:
-    """A structure's parameters and starts fitted to the digits; None where that diverges."""
+    """A structure's parameters and starts fitted to numerical precision; None where that diverges."""
     field, p, nodes = packed_field(item), item.parameters, None
     for tolerance in (COARSE, FINE):
         with np.errstate(all="ignore"):
@@ -182,7 +182,7 @@ def fitted(precise: Precise, item: FunctionCandidate) -> Law | None:
 
 
 def from_sample_to_sample(precise: Precise, law: Law) -> Law:
-    """The law with numbers fitted from each sample to the next, where that makes the samples more probable.
+    """The model with numbers fitted from each sample to the next, where that makes the samples more probable.
 
     Noise is in one sample alone, so that numbers are best fitted to whole paths. Integration errors of
     whoever simulated the samples stay in all that follow.
@@ -204,7 +204,7 @@ def from_sample_to_sample(precise: Precise, law: Law) -> Law:
 
 
 def smaller(precise: Precise, law: Law) -> Iterator[Law]:
-    """What a law leads to with one term less at a time, for as long as BIC falls."""
+    """What a model leads to with one term less at a time, for as long as BIC falls."""
     for _ in range(_DROPPED):
         better = next((trial for trial in _with_one_less(precise, law) if trial.score < law.score), None)
         if better is None:
@@ -235,14 +235,14 @@ def _with_one_less(precise: Precise, law: Law) -> Iterator[Law]:
 
 
 def without_traces(law: Law) -> FunctionCandidate:
-    """The law's structure without the terms that hardly show."""
+    """The model's structure without the terms that hardly show."""
     coefficients = np.where(law.shares > TRACE, law.item.candidate.coefficients, 0.0)
     kept = replace(law.item.candidate, coefficients=coefficients)
     return FunctionCandidate.of(kept, law.item.dictionary, law.item.labelled)
 
 
 def with_constants(law: Law) -> Iterator[FunctionCandidate]:
-    """The law's structure with a constant in place of one function that hardly varies at the samples."""
+    """The model's structure with a constant in place of one function that hardly varies at the samples."""
     item, d = law.item, law.item.dictionary
     x = np.concatenate(law.fit.paths)
     alone = replace(d, exponents=np.zeros_like(d.exponents))
@@ -268,7 +268,7 @@ def with_constants(law: Law) -> Iterator[FunctionCandidate]:
 
 
 def with_one_state(law: Law) -> Iterator[FunctionCandidate]:
-    """The law's structure with functions of one state for sums to which another hardly adds."""
+    """The model's structure with functions of one state for sums to which another hardly adds."""
     item, d = law.item, law.item.dictionary
     width = np.ptp(np.concatenate(law.fit.paths), axis=0)
     of_sums = d.partner >= 0
@@ -297,7 +297,7 @@ def with_one_state(law: Law) -> Iterator[FunctionCandidate]:
 
 
 def systematic(precise: Precise, law: Law) -> bool:
-    """Whether what a law misses from one sample to the next is of one piece, not noise or rounding."""
+    """Whether the misfit of a model from one sample to the next is smooth, not noise or rounding."""
     field, p = packed_field(law.item), law.item.parameters
     missed = precise.gaps(field, p, precise.steps(field, p))[0].reshape(-1, precise.data.dim)
     above = np.sqrt(np.mean(missed**2, axis=0)) > _EXACT * np.sqrt(law.floor / precise.signal)
@@ -305,10 +305,10 @@ def systematic(precise: Precise, law: Law) -> bool:
 
 
 def ranked(laws: list[Law]) -> list[Law]:
-    """Laws that miss little, the preferred one first, their candidates scored by `criterion`.
+    """Models that miss little, the preferred one first, their candidates scored by `criterion`.
 
-    Terms that hardly show, and none of which makes a law exact, follow the integration errors of whoever
-    simulated the samples: laws with such terms come last. Those of as many numbers as
+    Terms that hardly show, and none of which makes a model exact, follow the integration errors of whoever
+    simulated the samples: models with such terms come last. Those of as many numbers as
     samples are none; those of half as many are none unless nothing is left to explain.
     """
     clean = [law for law in laws if law.misses < CLEAN and law.parameters and _is_supported(law)]
@@ -328,12 +328,12 @@ def _is_supported(law: Law) -> bool:
 
 
 def criterion(laws: list[Law]) -> np.ndarray:
-    """Extended BIC (L,) of laws with as many samples as residuals are worth: those of the law at the knee.
+    """Extended BIC (L,) of models, with the effective sample size of the residuals of the model at the knee.
 
-    Noise is white, and each sample of its own worth. Integration errors of whoever simulated the samples, and
-    what is missing where no law is the right one, are smooth; with enough terms any law follows them. So the
-    residuals are those of a law beyond which one term more does not lower them by a third, or where they are
-    less than noise would be, by three fifths. Where they are less than a thousandth of the signal, as
+    Noise is white, and each sample counted once. Integration errors of whoever simulated the samples, and
+    what is missing where no model is right, are smooth; with enough terms any model follows them. So the
+    residuals are those of a model beyond which one term more lowers them by less than a third, or where they
+    are less than noise would be, by three fifths. Where they are less than a thousandth of the signal, as
     simulations err, what is lower still counts as equal. The likelihood is the restricted one: where samples
     are few, numbers that are fitted to them leave little, whatever they are.
 
@@ -362,7 +362,7 @@ def criterion(laws: list[Law]) -> np.ndarray:
 
 
 def _knee(laws: list[Law], factor: float) -> Law:
-    """The law beyond which a parameter more lowers the residuals by less than a factor."""
+    """The model beyond which a parameter more lowers the residuals by less than a factor."""
     return min(laws, key=lambda law: 0.5 * np.mean(law.log_spread) + math.log(factor) * law.parameters)
 
 

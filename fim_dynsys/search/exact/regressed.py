@@ -1,4 +1,4 @@
-"""Right-hand sides read off clean samples, those of each state alone."""
+"""Right-hand sides read off noise-free samples, those of each state alone."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _TRIED, _KEPT = 6, 3  # denominators and right-hand sides of each state
 
 
 def regressed(regressions: Integrals, composed: bool = False) -> list[list[StateEquation]]:
-    """Right-hand sides (d,), best first, of regressions along paths between clean samples.
+    """Right-hand sides (d,), best first, of regressions along paths between noise-free samples.
 
     Of all subsets of few terms, since on a short orbit many do alike: monomials; powers, square roots,
     logarithms and absolute values, which have no numbers; quotients, see `Denominators`; and where none of
@@ -34,7 +34,7 @@ def regressed(regressions: Integrals, composed: bool = False) -> list[list[State
     Parameters
     ----------
     regressions : Integrals
-        Of clean samples, in units of what is no misfit.
+        Of noise-free samples, in units of what is no misfit.
     composed : bool
         See `sums`.
 

@@ -1,4 +1,4 @@
-"""What holds along the paths of a law, so that multiples of it may be added to any right-hand side."""
+"""What holds along the paths of a model, so that multiples of it may be added to any right-hand side."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import numpy as np
 from fim_dynsys.fields.notation import plain_sum
 from fim_dynsys.fields.terms import Dictionary
 
-_HIGHEST = 3  # degree, as of the polynomials that laws are sought among
+_HIGHEST = 3  # degree, as of the polynomials that models are sought among
 _NONE = 1e-8  # of the largest singular value, with columns of unit size
 _TRACE = 1e-5  # of the largest term
 
@@ -21,7 +21,7 @@ def relations(path: np.ndarray, state_names: Sequence[str]) -> list[str]:
     Parameters
     ----------
     path : array (n, d)
-        Of a law, without noise.
+        Of a model, without noise.
     state_names : sequence of str
         Of its columns.
 

@@ -1,4 +1,4 @@
-"""Right-hand sides of few terms, chosen by regressions along paths between clean samples."""
+"""Right-hand sides of few terms, chosen by regressions along paths between noise-free samples."""
 
 import math
 from collections.abc import Mapping, Sequence

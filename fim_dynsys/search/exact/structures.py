@@ -1,4 +1,4 @@
-"""Structures that clean samples suggest, each with its neighbour: terms by regression, and functions."""
+"""Structures that noise-free samples suggest, each with its neighbour: terms by regression, and functions."""
 
 import itertools
 import math

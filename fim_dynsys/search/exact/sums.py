@@ -75,7 +75,7 @@ def sums(
     Parameters
     ----------
     regressions : Integrals
-        Of clean samples, in units of what is no misfit.
+        Of noise-free samples, in units of what is no misfit.
     states : sequence of int
         Whose right-hand sides are sought.
     plain : Terms

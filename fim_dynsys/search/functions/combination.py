@@ -143,7 +143,7 @@ def extended_score(observations: Observations, item: FunctionCandidate) -> float
 
 
 def _tolerances(observations: Observations) -> tuple[float, ...]:
-    """Factors of the noise variance: 1, and up to residuals of a tenth of the signal on clean data."""
+    """Factors of the noise variance: 1, and up to residuals of a tenth of the signal on noise-free data."""
     coarsest = float(np.mean(observations.signal_variance / observations.noise_variance)) / _COARSEST
     return (1.0, math.sqrt(coarsest), coarsest) if coarsest > _LOOSE**2 else (1.0, _LOOSE)
 

@@ -67,8 +67,8 @@ class Exploration:
         What is known of the coefficients of the monomials. Regressions leave out what is known to be absent;
         that coefficients share numbers holds in what `model` makes of them.
     few : bool
-        Whether all subsets of few terms are tried, too: of clean data, where the fewest that explain them are
-        the law.
+        Whether all subsets of few terms are tried, too: of noise-free data, where the fewest terms that
+        explain them are the model.
     """
 
     def __init__(

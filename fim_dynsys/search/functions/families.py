@@ -207,7 +207,7 @@ def hill(c: int, order: int, inner: float, degree: int = 1) -> Bundle:
 def powers(dim: int) -> list[list[Bundle]]:
     """Inverse and half powers of each coordinate, as `families`: attraction at a distance, outflow, bubbles.
 
-    Any of them together times monomials of the other coordinates: many terms, for clean data.
+    Any of them together times monomials of the other coordinates: many terms, for noise-free data.
     """
     out = []
     for c in range(dim):

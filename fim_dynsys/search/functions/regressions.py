@@ -80,7 +80,7 @@ def follow(search: Search, candidate: Candidate) -> list[Piece] | None:
 
 def smooth(observations: Observations) -> list[Piece]:
     """Paths of the smoothed observations over all pieces, for `Integrals`."""
-    from scipy.interpolate import CubicHermiteSpline  # deferred: laws of clean data are sought without
+    from scipy.interpolate import CubicHermiteSpline  # deferred: models of noise-free data are sought without
 
     pieces = []
     for (t, _), own, limits, (states, slopes) in zip(
