@@ -35,7 +35,7 @@ from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import samples_of, with_outliers_of
 from fim_dynsys.models.question import Question
 from fim_dynsys.models.searched import SearchedModel, searched
-from fim_dynsys.models.trust import Rivals, deviation_elsewhere
+from fim_dynsys.models.trust import Rivals
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, precise
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.observed import Observations
@@ -158,10 +158,7 @@ class Auto(SearchedModel):
         field, self.portfolio_, question = self._inferred(trajectories, positions, sigma)
         if isinstance(field, LocalField | DrivenField):
             return field
-        seen = samples_of(field, trajectories)
-        rivals = question.rivals(self.portfolio_)
-        known = replace(field.fit_info.inference, elsewhere=deviation_elsewhere(field, rivals, seen))
-        return field.with_inference(known)
+        return question.with_deviation(field, self.portfolio_)
 
     def _find_rivals(self) -> Rivals | None:
         if isinstance(self.field_, LocalField | DrivenField):

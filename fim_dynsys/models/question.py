@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from fim_dynsys.models.constraints_applied import with_errors
 from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.second_order import knowledge_with_positions
-from fim_dynsys.models.trust import N_DRAWS, Rivals
+from fim_dynsys.models.trust import N_DRAWS, Rivals, deviation, points_elsewhere
 from fim_dynsys.regression.criteria import Known, equal_errors
 from fim_dynsys.regression.observed import complete_inputs, complete_samples
 from fim_dynsys.search.candidates import Candidate
@@ -25,6 +25,8 @@ from fim_dynsys.search.pool import over_windows
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories.container import Trajectories
+
+_Field = TypeVar("_Field", bound=VectorField)
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,16 @@ class Question:
             return order.field(found.members[k].field(observations, order.trajectories, {}), self.context)
 
         return Rivals.of(found.log_weights, made)
+
+    def with_deviation(self, field: _Field, found: Portfolio) -> _Field:
+        """A field with how far its rivals differ elsewhere, at states that do not depend on their order."""
+        states, rivals = points_elsewhere(self.order.trajectories), self.rivals(found)
+        x = np.empty_like(states)
+        x[:, self.order.states] = states
+        with np.errstate(all="ignore"):
+            rates = np.stack([rival(x) for rival in rivals.fields])
+            apart = deviation(field(x), rates, rivals.weights)
+        return field.with_inference(replace(field.fit_info.inference, elsewhere=apart))
 
     def draws(self, found: Portfolio, n: int, seed: int, temperature: float = 1.0) -> list[VectorField]:
         """Fields of candidates that `Portfolio.draws` draws, in the units and order of the data.

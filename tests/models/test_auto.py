@@ -7,7 +7,7 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
-from fim_dynsys.models import auto
+from fim_dynsys.models import auto, searched
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.regression.observed import largest_degree
 from fim_dynsys.search.origins import Stage
@@ -164,7 +164,7 @@ def test_lorenz_96_with_ten_states(noise):
 def test_the_thorough_budget_says_what_was_not_asked(monkeypatch):
     t = np.linspace(0.0, 8.0, 80)
     x = (3.0 / (1.0 + 5.0 * np.exp(-0.9 * t)))[:, None]
-    monkeypatch.setattr(auto, "is_installed", lambda: False)
+    monkeypatch.setattr(searched, "is_installed", lambda: False)
     model = fim_dynsys.load("auto", effort="thorough").fit(x, t)
     report = model.field_.fit_info.report
     expected = "not asked: pyoperon is not installed (pip install fim-dynsys[operon])"
@@ -175,7 +175,7 @@ def test_the_thorough_budget_says_what_was_not_asked(monkeypatch):
 @pytest.mark.parametrize("reason", ["found", "inputs"])
 def test_genetic_programming_is_asked_only_where_it_may_help(monkeypatch, reason):
     """Where it would be asked, an error: the package is not there."""
-    monkeypatch.setattr(auto, "is_installed", lambda: True)
+    monkeypatch.setattr(searched, "is_installed", lambda: True)
     few = replace(auto.EFFORTS["fast"], genetic=auto.EFFORTS["thorough"].genetic)
     monkeypatch.setitem(auto.EFFORTS, "thorough", few)
     t = np.linspace(0.0, 8.0, 80)

@@ -5,7 +5,6 @@ A little above five hundred lines: one model, with inputs and without, on one co
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,7 +34,7 @@ from fim_dynsys.models.outliers import inferred_robustly, samples_of
 from fim_dynsys.models.question import Question
 from fim_dynsys.models.searched import searched
 from fim_dynsys.models.second_order import knowledge_with_positions
-from fim_dynsys.models.trust import Rivals, deviation_elsewhere
+from fim_dynsys.models.trust import Rivals
 from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.gaps import completed, has_gaps
@@ -348,8 +347,7 @@ class FIMODE(PretrainedModel):
             return law_field(found.laws[0], seen, question.order, question.context, report, facts), None
         field = question.answer(best, report, facts, found.search)
         if not isinstance(field, DrivenField):
-            elsewhere = deviation_elsewhere(field, question.rivals(found), question.context)
-            field = field.with_inference(replace(field.fit_info.inference, elsewhere=elsewhere))
+            field = question.with_deviation(field, found)
         if not question.is_plain or question.errors is not None or seen.cut is not None:
             return field, None
         others = np.stack([member.candidate.coefficients for member in found.members])
