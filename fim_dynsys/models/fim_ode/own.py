@@ -62,8 +62,8 @@ ROW = Row(POLYNOMIALS, Effort(smoothers=_SMOOTHERS, composed=False, simpler=Fals
 """What is searched about the operator's estimate."""
 
 # Of the candidates' weights where members are drawn: all but the hopeless are drawn alike. On 54 contexts of
-# the development systems with noise, bands of 90 % then hold 90 % of the observed paths; at a temperature of 1
-# they hold 69 and 81 % (3 and 10 % of noise).
+# the development systems with noise, bands of 90 % then hold 90 % of the observed paths; at a temperature of
+# 1 they hold 69 and 81 % (3 and 10 % of noise).
 _TEMPERATURE = 120.0
 
 
