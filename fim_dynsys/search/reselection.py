@@ -23,7 +23,7 @@ from fim_dynsys.search.pruning import (
 PRICES = ((0.5, 0.25), (0.8, 0.5), (1.0, 1.0))
 """Prices of a term at which subsets are chosen: of the BIC's, and of that of its choice among its like."""
 
-FITS, ROUNDS = 4, 3
+FITS, ROUNDS = 4, 3  # by default: of `fim-ode` and `symbolic`, whose other stages take as long
 MOST_COEFFICIENTS = 600
 """Dictionaries with more coefficients than that are not searched: the cost grows with their square."""
 

@@ -14,6 +14,7 @@ from fim_dynsys.search.origins import named
 from fim_dynsys.trajectories.container import Trajectories
 
 INNER, SECOND, SHIFT = range(len(NUMBERS))
+# Exponents of `powers`, which are not fitted: of forces at a distance, and of flows, surfaces and bubbles.
 _INVERSE, _HALF = (-1.0, -2.0, -3.0, -4.0, -5.0), (-2.5, -2.0, -1.5, -1.0, -0.5, 0.5, 1.5)
 
 
