@@ -2,7 +2,7 @@
 
 import importlib
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public names and the modules that hold them; each is imported when first asked for, so that
 # `import fim_dynsys` itself costs next to nothing.

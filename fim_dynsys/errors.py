@@ -114,7 +114,7 @@ def earlier_name(old: str, new: str) -> Any:
 
 def warn_of_rename(caller: str, old: str, new: str) -> None:
     """Warn at the line of whoever called the function that calls this."""
-    message = f"{caller}: {old} is called {new} now, and will go with the next release."
+    message = f"{caller}: {old} is called {new} since version 0.2. The earlier name goes in version 0.4."
     warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
