@@ -56,7 +56,7 @@ class Step:
 STEPS = (
     # What all pages are about comes first: an interrupted run leaves the most used tables.
     Step("development", ("--full", "--models", *_MODELS), 0.65),
-    Step("odebench", ("--full",), 1.0),
+    Step("odebench", ("--full",), 0.9),
     Step("sparse", ("--models", *_MODELS, "symbolic"), 0.4),
     Step("structure", ("--models", *_MODELS), 0.3),
     Step("polynomials", ("--models", *_MODELS), 0.4),
@@ -69,6 +69,7 @@ STEPS = (
     Step("evidence", (), 0.1, workers=False),
     Step("integration", (), 0.05, workers=False),
     Step("records", ("--only", "trust", "--models", "fim-ode", "--limit", "26"), 0.15),
+    Step("ctf", (), 0.1),
     Step("ablation", ("--kinds", "development", "few samples", "inputs", "--seeds", "0"), 0.35),
     Step("real", (), 0.1),
     Step("mocap", (), 0.1, data="mocap"),

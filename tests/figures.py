@@ -136,7 +136,10 @@ def knowledge() -> Lines:
     for name in ("sindy-strong", "fim-ode", "auto", "symbolic"):
         where = [{"group": group, "task": TASKS[1]} for group in groups]
         both = [
-            [rows(results("knowledge"), model=m, **w).percent_r2_090.item() for m in (name, f"{name}, told")]
+            [
+                rows(results("knowledge"), model=m, **w).percent_r2_090.item()
+                for m in (name, f"{name}, constrained")
+            ]
             for w in where
         ]
         lines.append([f"`{name}`", *(f"{plain:.1f} to {known:.1f}" for plain, known in both)])

@@ -100,7 +100,7 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     for kind, text, goal in (
         ("power", "closed forms, largest error", "<= 1e-08"),
         ("pendulum", "pendulum, largest error of the energy", "<= 1e-07"),
-        ("separatrix", "separatrices, distance at which sides are told apart", "<= 1e-06"),
+        ("separatrix", "separatrices, distance at which sides are distinguished", "<= 1e-06"),
     ):
         own = [row for row in rows if row["kind"] == kind]
         if own:

@@ -180,4 +180,9 @@ def data_digest(problem: Problem) -> str:
     arrays = [problem.t, problem.starts, problem.references]
     if problem.n_seen is not None:
         arrays.append(np.array(problem.n_seen))
+    return array_digest(*arrays)
+
+
+def array_digest(*arrays: np.ndarray) -> str:
+    """Return a digest of arrays, 16 hexadecimal digits."""
     return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()[:16]

@@ -1,1 +1,1 @@
-"""One true fact told beforehand: what it is worth, on the development systems."""
+"""One true fact known beforehand: what it is worth, on the development systems."""

@@ -36,7 +36,7 @@ def fact_of(system: System) -> tuple[str, Knowledge] | None:
     return None
 
 
-def told(name: str, state_names: Sequence[str]) -> Knowledge:
+def known(name: str, state_names: Sequence[str]) -> Knowledge:
     """The fact of a system of that name in the names that the data have."""
     system = systems.get(name)
     found = fact_of(system)

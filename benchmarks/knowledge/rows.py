@@ -1,16 +1,16 @@
-"""Models that are told the one fact of the system at hand."""
+"""Models that are given the one fact of the system at hand."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import fim_dynsys
 from benchmarks.harness.rows import ModelRow, View
-from benchmarks.knowledge.facts import told
+from benchmarks.knowledge.facts import known
 from fim_dynsys.fields.base import VectorField
 
 
 @dataclass(frozen=True)
-class ToldRow:
+class ConstrainedRow:
     """A registered model that is given the context and one true fact."""
 
     model: ModelRow
@@ -18,8 +18,8 @@ class ToldRow:
 
     @property
     def name(self) -> str:
-        """Name of the model, and that it was told."""
-        return f"{self.model.name}, told"
+        """Name of the model, and that it is constrained."""
+        return f"{self.model.name}, constrained"
 
     @property
     def version(self) -> str:
@@ -28,6 +28,6 @@ class ToldRow:
 
     def infer(self, view: View) -> VectorField:
         """Return the model's field, which honours the fact."""
-        fact = told(view.problem.system, view.context.state_names)
+        fact = known(view.problem.system, view.context.state_names)
         model: Any = fim_dynsys.load(self.model.model, **dict(self.model.params), knowledge=fact)
         return model.infer(view.context)

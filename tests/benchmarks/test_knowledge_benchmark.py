@@ -1,4 +1,4 @@
-"""The benchmark of knowledge: its facts are true, and rows that are told them honour them."""
+"""The benchmark of knowledge: its facts are true, and rows that are given them honour them."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from benchmarks import cli
 from benchmarks.harness.rows import ModelRow, View
 from benchmarks.harness.trials import Trial, observe
 from benchmarks.knowledge.__main__ import BENCHMARK, problems
-from benchmarks.knowledge.facts import fact_of, told
+from benchmarks.knowledge.facts import fact_of, known
 from benchmarks.knowledge.rows import ToldRow
 from fim_dynsys import systems
 from fim_dynsys.fields.terms import Dictionary
@@ -25,7 +25,7 @@ def test_facts_are_of_three_kinds():
 @pytest.mark.parametrize("name", FACTS)
 def test_a_fact_is_true_of_its_system_and_of_its_trajectories(name):
     system, names = systems.get(name), [f"x{i}" for i in range(systems.get(name).dim)]
-    fact = told(name, names)
+    fact = known(name, names)
     x = system.region.uniform(30, np.random.default_rng(0))
     rates, slopes = system.rhs(x), system.jacobian(x)
     symbols = sympy.symbols(names)
@@ -40,16 +40,18 @@ def test_a_fact_is_true_of_its_system_and_of_its_trajectories(name):
     assert len(fact.restriction(Dictionary.polynomial(system.dim, 3), names).place) > 0
 
 
-def test_a_row_that_is_told_honours_the_fact():
+def test_a_constrained_row_honours_the_fact():
     (problem,) = [p for p in problems() if p.system == "duffing_van_der_pol"]
     trial = Trial(problem.system, 1, 0.05, 0.0, 0, "paper")
     row = ToldRow(ModelRow.resolve("sindy-strong:refined=0"))
     field = row.infer(View.of(row, observe(problem, trial), problem, trial))
     x = np.random.default_rng(0).normal(size=(10, 2))
     np.testing.assert_array_equal(field(x)[:, 0], x[:, 1])
-    assert row.name == "sindy-strong:refined=0, told" and row.version == row.model.version
+    assert row.name == "sindy-strong:refined=0, constrained" and row.version == row.model.version
 
 
 def test_every_row_of_the_default_run_exists():
-    rows = cli.build_rows(BENCHMARK.truth_rows, ["sindy-strong-told", "fim-ode-told", "truth"], None)
-    assert [row.name for row in rows] == ["sindy-strong, told", "fim-ode, told", "truth"]
+    rows = cli.build_rows(
+        BENCHMARK.truth_rows, ["sindy-strong-constrained", "fim-ode-constrained", "truth"], None
+    )
+    assert [row.name for row in rows] == ["sindy-strong, constrained", "fim-ode, constrained", "truth"]
