@@ -56,7 +56,7 @@ class Step:
 STEPS = (
     # What all pages are about comes first: an interrupted run leaves the most used tables.
     Step("development", ("--full", "--models", *_MODELS), 0.65),
-    Step("odebench", ("--full",), 0.9),
+    Step("odebench", ("--full",), 0.85),
     Step("sparse", ("--models", *_MODELS, "symbolic"), 0.4),
     Step("structure", ("--models", *_MODELS), 0.3),
     Step("polynomials", ("--models", *_MODELS), 0.4),
@@ -72,6 +72,7 @@ STEPS = (
     Step("ctf", (), 0.1),
     Step("ablation", ("--kinds", "development", "few samples", "inputs", "--seeds", "0"), 0.35),
     Step("real", (), 0.1),
+    Step("nonlinear", (), 0.05, data="cascaded_tanks.csv"),
     Step("mocap", (), 0.1, data="mocap"),
     Step("analysis", (), 0.3),
     Step("reliability", (), 0.2),

@@ -147,7 +147,7 @@ def text(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
         lines.append([own["source"], own["model"], *cells, *means, exact, f"{own['seconds']:.1f}"])
     title = (
         "Scores, 100 is perfect; terms: noisy records of 10,000 samples with the seven terms of Lorenz's "
-        "equations; CPU-s: of the longest fit. In the public files E7 to E10 are scored by the test file of E6"
+        "equations; CPU-s: of the longest fit. In the public files E7 to E10 are scored by E6's file"
     )
     return f"{title}\n{report.align(lines)}"
 

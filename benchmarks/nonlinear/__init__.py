@@ -1,0 +1,1 @@
+"""Cascaded tanks: a measured system with a hidden state and an overflow."""
