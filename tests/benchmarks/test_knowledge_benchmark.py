@@ -9,7 +9,7 @@ from benchmarks.harness.rows import ModelRow, View
 from benchmarks.harness.trials import Trial, observe
 from benchmarks.knowledge.__main__ import BENCHMARK, problems
 from benchmarks.knowledge.facts import fact_of, known
-from benchmarks.knowledge.rows import ToldRow
+from benchmarks.knowledge.rows import ConstrainedRow
 from fim_dynsys import systems
 from fim_dynsys.fields.terms import Dictionary
 
@@ -43,7 +43,7 @@ def test_a_fact_is_true_of_its_system_and_of_its_trajectories(name):
 def test_a_constrained_row_honours_the_fact():
     (problem,) = [p for p in problems() if p.system == "duffing_van_der_pol"]
     trial = Trial(problem.system, 1, 0.05, 0.0, 0, "paper")
-    row = ToldRow(ModelRow.resolve("sindy-strong:refined=0"))
+    row = ConstrainedRow(ModelRow.resolve("sindy-strong:refined=0"))
     field = row.infer(View.of(row, observe(problem, trial), problem, trial))
     x = np.random.default_rng(0).normal(size=(10, 2))
     np.testing.assert_array_equal(field(x)[:, 0], x[:, 1])
