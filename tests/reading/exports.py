@@ -174,6 +174,19 @@ def quarters():
 
 
 @form
+def weeks_beside_years():
+    cells = [[str(2010 + k // 52), str(k % 52 + 1), *row[1:]] for k, row in enumerate(CELLS[:120])]
+    return text("year,epiweek,x,v\n" + rows(cells=cells), x=[X[:120]], t=[604_800 * COUNTED[0][:120]],
+                units={"t": "s"}, says="'year', 'epiweek' together")  # fmt: skip
+
+
+@form
+def nanoseconds_since_1970():
+    cells = [[str(1_714_564_800_123_456_789 + k * 10**8), *row[1:]] for k, row in enumerate(CELLS)]
+    return text("t_ns,x,v\n" + rows(cells=cells), units={"t": "s"}, says="since 1970")
+
+
+@form
 def years_by_months():
     values = X[:120, 0].reshape(10, 12)
     names = [f"{datetime(2000, k, 1):%b}" for k in range(1, 13)]
@@ -349,6 +362,21 @@ def two_labels_that_tell_trajectories_apart():
 
 
 @form
+def sets_of_samples_side_by_side():
+    return text(
+        "uEst,uVal,yEst,yVal\n" + rows(cells=[row[1:] for row in SIDE_BY_SIDE]), refused="states= and inputs="
+    )
+
+
+@form
+def one_of_the_sets():
+    cells = [row[1:] for row in SIDE_BY_SIDE]
+    options = {"states": ["yEst"], "inputs": ["uEst"], "step": 0.1}
+    return text("uEst,uVal,yEst,yVal\n" + rows(cells=cells), options=options, states=("yEst",),
+                x=[0.5 * X[:, :1]], says="inputs: uEst")  # fmt: skip
+
+
+@form
 def wells_as_columns():
     cells = [[*row, row[1]] for row in CELLS]
     return text("Time,A1,A2,A3\n" + rows(cells=cells), states=("A1", "A2", "A3"), says='trials="suffix"',
@@ -426,6 +454,14 @@ def numpy_dates():
 def matlab_names_in_cells():
     names = np.array(["t", "x", "v"], dtype=object)
     return Form(forms._mat(data=np.column_stack([T, X]), names=names), name="a.mat", says="names from")
+
+
+@form
+def matlab_names_of_a_clock_beside_a_rate():
+    names = np.array(["Time [s]", "x", "v"], dtype=object)
+    return Form(
+        forms._mat(data=np.column_stack([T, X]), names=names, fs=20.0), name="a.mat", units={"t": "s"}
+    )
 
 
 @form

@@ -288,7 +288,7 @@ def times_backwards():
 @form
 def dates_backwards():
     cells = _first(lambda k: f"{START + timedelta(days=k):%Y-%m-%d}")[::-1]
-    return text("Date,x,v\n" + rows(",", cells), refused="trajectory=")
+    return text("Date,x,v\n" + rows(",", cells), refused="in the order of time")
 
 
 @form

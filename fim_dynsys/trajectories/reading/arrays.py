@@ -96,7 +96,7 @@ def _together(name: str, arrays: Mapping[str, np.ndarray], options: Options, not
         columns[TRIAL] = trial
         if trial.dtype.kind == "U":
             notes.decide(f"trajectories by the groups {', '.join(dict.fromkeys(trial))}")
-    clock = None if time is not None else _clock(scalars, notes)
+    clock = None if time is not None or any(map(_is_time, columns)) else _clock(scalars, notes)
     ignored = [key for key in scalars if clock is None or clocks.step_of_name(key, scalars[key]) is None]
     if ignored:
         notes.say(f"left out, single numbers: {', '.join(ignored)}")
@@ -152,7 +152,7 @@ def _labels(
         for text, cells in texts.items()
         if len(cells) == min(values.shape[-2:]) and len(set(cells.tolist())) == len(cells)
     ]
-    if len(fits) != 1:
+    if len({(key, tuple(texts[text].tolist())) for key, text in fits}) != 1:
         return {}, ""
     key, text = fits[0]
     return {key: [str(cell).strip() for cell in texts[text]]}, text

@@ -20,6 +20,7 @@ _UNITS = {
     "s": r"s|sec|secs|seconds?|sekunden?|segundos?|secondes?|x-axis",
     "ms": r"ms|msec|milliseconds?|millis",
     "us": r"us|usec|microseconds?|micros",
+    "ns": r"ns|nsecs?|nanos|nanoseconds?",
     "min": r"min|mins|minutes?|minuten?|minutos?",
     "h": r"h|hr|hrs|hours?|stunden?|heures?|horas?",
     "d": r"d|days?|tage?|jours?|dias?|doy|day of year",

@@ -30,6 +30,10 @@ _FRACTIONS = {  # of a second, beside a column of whole seconds
     1e-6: re.compile(r"(.*[ ._])?(us|usecs?|micros|microseconds?)", re.IGNORECASE),
     1e-9: re.compile(r"(.*[ ._])?(ns|nsecs?|nanos|nanosecs?|nanoseconds?)", re.IGNORECASE),
 }
+_WEEK = re.compile(
+    r"(iso|epi|mmwr|cdc)?[ _]?(week|kw|kalenderwoche|woche)([ _](no|nr|number))?", re.IGNORECASE
+)
+_WEEKS = 53
 _CENTURY = 100  # a year below it leaves out its century
 _WHOLE = re.compile(r"(.*[ ._])?(s|secs?|seconds?)", re.IGNORECASE)
 
@@ -87,6 +91,11 @@ def composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | Non
         notes.say(f"time: {quoted([days[0], *(places[p] for p in parts)])} together")
         seconds = start + sum(_SECONDS[p] * frame[places[p]].to_numpy(float) for p in parts)
         return Times(np.asarray(seconds), "s", (days[0], *(places[p] for p in parts)))
+    week = next((c for c in frame if _WEEK.fullmatch(c) and is_numeric(frame[c])), None)
+    if week is not None and "year" in places and not {"month", "day"} & set(places):
+        of_weeks = _by_week(frame, places["year"], week, notes)
+        if of_weeks is not None:
+            return of_weeks
     chain = [part for part in _PARTS if part in places]
     of_year = next((c for c in frame if c.lower() in _OF_YEAR and is_numeric(frame[c])), None)
     if of_year is not None and "year" in places and not {"month", "day"} & set(places):
@@ -157,6 +166,22 @@ def _by_day_of_year(frame: pd.DataFrame, places: dict[str, str], of_year: str, n
     columns = (places["year"], of_year, *(places[part] for part in finer))
     notes.say(f"time: {quoted(columns)} together, in seconds since the first")
     return Times(seconds - seconds[0], "s", columns)
+
+
+def _by_week(frame: pd.DataFrame, year: str, week: str, notes: Notes) -> Times | None:
+    """Times from years and weeks of the year, if these go on together."""
+    years, weeks = numbers_of(frame[year]), numbers_of(frame[week])
+    if not (np.isfinite(years + weeks).all() and weeks.min() >= 1 and weeks.max() <= _WEEKS):
+        return None
+    if (np.diff(years) < 0).any() or len(np.unique(years)) < 2:
+        return None
+    # Mondays of the ISO calendar; a year that has no week 53 there goes on by seven days.
+    first = pd.to_datetime(pd.Series(years.astype(int).astype(str)) + "-1-1", format="%G-%V-%u")
+    seconds = ((first - first.iloc[0]) / pd.Timedelta(1, "s")).to_numpy(float) + 7 * 86_400.0 * weeks
+    if not (np.diff(seconds) > 0).all():
+        return None
+    notes.say(f"time: {quoted([year, week])} together, in seconds since the first")
+    return Times(seconds - seconds[0], "s", (year, week))
 
 
 def _are_parts(frame: pd.DataFrame, places: dict[str, str], chain: Sequence[str]) -> bool:

@@ -44,6 +44,10 @@ _MEAN = re.compile("|".join(_MEANS), re.IGNORECASE)
 _ERRORS_ALONE = re.compile(
     r"err(or)?|sds?|std|stdev|std[ _.]?(dev|err)|stderr|se|sem|unc(ertainty)?", re.IGNORECASE
 )
+_SET = re.compile(
+    r"(?P<base>.+?)[ _.-]?(?P<set>est(im(ation)?)?|ident(ification)?|train(ing)?|test|val(id(ation)?)?)",
+    re.IGNORECASE,
+)
 _FLAGS = re.compile(
     r"(.*[ _.])?(flags?|quality|qc|qa|valid(ity)?|mask|outliers?|error[ _]code)([ _.].*)?", re.IGNORECASE
 )
@@ -232,6 +236,7 @@ def _rest(
     if options.states is not None:
         return options.columns("states"), inputs, _worth_keeping(coords, frame, runs)
     remaining = [c for c in frame if c not in taken]
+    _check_sets(remaining)
     dropped: dict[str, str] = {}
     states: list[str] = []
     constant: list[str] = []
@@ -280,6 +285,20 @@ def _rest(
             "at least one column of states", f"columns {quoted(frame.columns)}", "name them by states="
         )
     return states, inputs, _worth_keeping(coords, frame, runs)
+
+
+def _check_sets(columns: Sequence[str]) -> None:
+    """Refuse columns of several sets of samples side by side, as ``uEst, yEst, uVal, yVal``."""
+    sets: dict[str, list[tuple[str, str]]] = {}
+    for column in columns:
+        found = _SET.fullmatch(column)
+        if found:
+            sets.setdefault(found["set"].lower(), []).append((found["base"].lower(), column))
+    groups = list(sets.values())
+    bases = [[base for base, _ in group] for group in groups]
+    if len(groups) > 1 and bases[0] and all(other == bases[0] for other in bases):
+        listed = " beside ".join(", ".join(column for _, column in group) for group in groups)
+        raise refusal("one set of samples", listed, "name those of one by states= and inputs=")
 
 
 def _error_of(name: str, columns: Sequence[str]) -> str | None:

@@ -225,6 +225,10 @@ def _refuse_order(
             'fill it, or give bad_rows="drop"',
         )
     falls = np.flatnonzero(np.diff(values) < 0)
+    if groups is None and len(falls) == len(values) - 1:
+        raise refusal(
+            f"times that grow in column {column!r}", "the last first", "write the rows in the order of time"
+        )
     if groups is None and len(falls):
         k = int(falls[0])
         raise refusal(
