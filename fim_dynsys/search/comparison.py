@@ -72,7 +72,7 @@ def compared(pool: Pool, structures: int) -> Pool:
         return pool
     seen = level.search
     candidates = distinct(_staying(search, judge(seen, [no_motion(seen), *level.candidates])))
-    return replace(pool, search=seen, candidates=candidates, length=level.length, lacking=lacking)
+    return replace(pool, search=seen, candidates=candidates, lacking=lacking)
 
 
 @dataclass(frozen=True)

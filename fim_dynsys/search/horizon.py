@@ -90,32 +90,15 @@ def fit_in_windows(
     return fitted, sorted(fits.values(), key=lambda own: own[0].score)
 
 
-def merge_windows(search: Search, candidates: list[Candidate], structures: int) -> list[Candidate]:
-    """Structures fitted with a free start in every window of about one unit of time, which are then merged.
-
-    A wrong structure, and a right one with coefficients that are a little off, leave a chaotic path equally
-    soon: integrated from start to end they cannot be distinguished, nor is a fit in few pieces likely to find
-    the way. The candidates are ranked by how well each predicts one unit of time ahead; the best structures
-    are fitted and pruned with free starts, and the best fits again with a third as many windows until one is
-    left.
-
-    Parameters
-    ----------
-    search, candidates, structures
-        See `fit_in_windows`.
-
-    Returns
-    -------
-    list of Candidate
-        All that was found on the way, integrated in one piece, best first.
-    """
-    return merged(search, *fit_in_windows(search, candidates, structures))
-
-
 def merged(
     search: Search, candidates: list[Candidate], fits: list[tuple[Candidate, TrajectoryFit]]
 ) -> list[Candidate]:
-    """What `merge_windows` makes of the fits of `fit_in_windows`."""
+    """Fits of `fit_in_windows` with ever fewer windows, until one is left; all that was found, best first.
+
+    A wrong structure, and a right one with coefficients that are a little off, leave a chaotic path equally
+    soon: integrated from start to end they cannot be distinguished, nor is a fit in few pieces likely to find
+    the way. So the best fits are fitted again with a third as many windows each time.
+    """
     candidates = list(candidates)
     for best, fit in fits[:_MERGED_FITS]:
         remaining = window_count(search.observations)

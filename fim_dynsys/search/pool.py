@@ -38,8 +38,6 @@ class Pool:
         Judged before the search began; they join where candidates are compared.
     whole : bool
         Whether records must be compared whole, never in windows.
-    length : float or None
-        Of the windows, in scaled time; None where whole records were compared.
     lacking : bool
         Whether the best leaves clearly more than noise of the windows: what is chosen then pays for having
         been chosen among many terms.
@@ -51,7 +49,6 @@ class Pool:
     opinion: Opinion | None = None
     besides: list[Candidate] = field(default_factory=list)
     whole: bool = False
-    length: float | None = None
     lacking: bool = False
 
     @property

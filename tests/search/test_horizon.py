@@ -10,7 +10,7 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.horizon import explains, merge_windows
+from fim_dynsys.search.horizon import explains, fit_in_windows, merged
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
@@ -69,7 +69,7 @@ def test_merging_starts_from_the_structures_given(lorenz):
     factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
     scale = factor * observations.time_unit / observations.scale
     given = Candidate(lorenz_terms() * scale, observations.start, Origin(Stage.GIVEN), "")
-    found = merge_windows(lorenz, [given], 1)
+    found = merged(lorenz, *fit_in_windows(lorenz, [given], 1))
     assert explains(lorenz.observations, found[0]) and np.array_equal(found[0].support, given.support)
     assert [c.score for c in found] == sorted(c.score for c in found)
 
