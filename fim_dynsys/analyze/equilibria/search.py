@@ -51,6 +51,7 @@ _FINER_FROM_EDGE = 1e-8 / 256  # step of the second of two one-sided differences
 _DIVERGES = 1.05  # ratio of one-sided derivatives at steps of ratio 256 from which they are infinite: log h
 _FALLS = 4.0  # likewise from which they are 0: h^0.25
 _STEEP = 30.0  # slope in units of the scales from which a zero may be one of two sides of a jump
+_WORTH_A_LOOK = 20_000  # field evaluations spent in vain, after which jumps are looked for
 _ACROSS, _JUMPS = 1e-9, 1e-3  # lengths across a zero, and the change of the field in speeds that is a jump
 _MOSTLY = 0.5  # share of the zeros with a singular Jacobian at which they are taken to form a continuum
 _SEED_ROUNDS = 4  # each with four times the starts of the one before, 64 to 4,096
@@ -93,7 +94,9 @@ class Search:
             self.refine(np.concatenate([starts, more]))
             self.balance = self.checker.balance(self.roots.x, self.measure())
         vague = self.balance.check is IndexCheck.MISMATCH or self.balance.reason == NO_DEGREE
-        if vague or self.on_jump.any():
+        # Newton's method on the steps of a staircase uses the budget up; to see them costs a tenth or less.
+        in_vain = self.meter.exhausted and not len(self.roots.x) and self.meter.budget >= _WORTH_A_LOOK
+        if vague or self.on_jump.any() or in_vain:
             self._name_discontinuities(seed)
 
     def _name_discontinuities(self, seed: int) -> None:
