@@ -16,7 +16,10 @@ _ASSUMED: dict[Noise | None, str] = {
     Noise.GIVEN: "; errors as given",
     Noise.POISSON: "; counts with Poisson errors",
 }
-_AGREED, _OPEN = 0.1, 1.5  # of the spread of rates beyond the data, that members may differ by: high, low
+OPEN = 2.0
+"""Deviation of rates beyond the data, in their spread, from which a fit has low trust."""
+
+_AGREED, _SYSTEMATIC = 0.1, 1.5  # the same up to which it has high trust; noise levels left in short windows
 _REGION_POINTS = 64  # at which the speed of a field without data is measured
 
 
@@ -116,10 +119,11 @@ class FitInfo:
         if self.path_r2 is None:
             return None
         apart = self.inference.elsewhere
-        if self.problems or (apart is not None and apart > _OPEN):
+        if self.problems or (apart is not None and apart > OPEN):
             return Trust.LOW
         exact = self.inference.judge is Judge.EXACT and not self.inference.undetermined
         agreed = exact if apart is None else apart < _AGREED
+        agreed = agreed and (exact or (self.residual_over_noise or 0.0) < _SYSTEMATIC)
         return Trust.HIGH if agreed else Trust.LIMITED
 
     def summary(self) -> str:

@@ -35,7 +35,7 @@ from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import samples_of, with_outliers_of
 from fim_dynsys.models.question import Question
 from fim_dynsys.models.searched import SearchedModel, searched
-from fim_dynsys.models.trust import Rivals
+from fim_dynsys.models.trust import N_DRAWS, Rivals, deviation_elsewhere, together
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, precise
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.observed import Observations
@@ -158,7 +158,15 @@ class Auto(SearchedModel):
         field, self.portfolio_, question = self._inferred(trajectories, positions, sigma)
         if isinstance(field, LocalField | DrivenField):
             return field
-        return question.with_deviation(field, self.portfolio_)
+        field = question.with_deviation(field, self.portfolio_)
+        if self.portfolio_.laws:  # whose rivals are draws
+            return field
+        drawn, known = Rivals.alike(question.draws(self.portfolio_, N_DRAWS, 0)), field.fit_info.inference
+        apart = deviation_elsewhere(field, drawn, samples_of(field, trajectories))
+        return field.with_inference(replace(known, elsewhere=together(known.elsewhere, apart)))
+
+    def _with_deviation_elsewhere(self, field: VectorField, context: Trajectories) -> VectorField:
+        return field  # `_infer_to_keep` found it, by draws from all members
 
     def _find_rivals(self) -> Rivals | None:
         if isinstance(self.field_, LocalField | DrivenField):

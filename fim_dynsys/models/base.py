@@ -34,7 +34,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField, omegas_of
-from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.frame import OPEN, FitInfo
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.constraints_applied import contradictions
 from fim_dynsys.models.driving import InputFunction
@@ -62,7 +62,7 @@ from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.rates import informed_by_rates, of_rates_alone
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
-from fim_dynsys.models.trust import Rivals, deviation_elsewhere
+from fim_dynsys.models.trust import Rivals, deviation_by_errors, deviation_elsewhere, together
 from fim_dynsys.regression.criteria import Known
 from fim_dynsys.saved import (
     FIELD_CLASSES,
@@ -595,14 +595,21 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         self._rivals: Rivals | None = None
 
     def _with_deviation_elsewhere(self, field: VectorField, context: Trajectories) -> VectorField:
-        """The field with how far its draws differ from it beyond the data, where drawing costs nothing."""
+        """The field with how far its draws, too, differ from it beyond the data.
+
+        Other candidates alone say too little: one may be preferred by far whose numbers nothing determines.
+        Where there are no draws, standard errors stand for them.
+        """
         known = field.fit_info.inference
-        if known.elsewhere is not None or isinstance(field, DrivenField | ResidualField):
+        if isinstance(field, DrivenField | ResidualField):
             return field
-        drawn = Rivals.drawn(field)
-        if drawn is None:
-            return field
-        apart = deviation_elsewhere(field, drawn, samples_of(field, context))
+        drawn, apart, seen = Rivals.drawn(field), known.elsewhere, samples_of(field, context)
+        if drawn is not None:
+            apart = together(apart, deviation_elsewhere(field, drawn, seen))
+        elif apart is not None:
+            within = deviation_by_errors(field, seen)
+            if within is not None or apart <= OPEN:
+                apart = None if within is None else together(apart, within)
         return field.with_inference(replace(known, elsewhere=apart))
 
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
@@ -782,7 +789,11 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if saved.residual is not None:
             field = with_residual(field, saved.residual, self._base_of(saved.arrays))
         self._sigma = sigma
+        apart = field.fit_info.inference.elsewhere
         self._adopt(field, saved.context)
+        if apart is not None:  # found by the fit, draws included
+            facts = self.field_.fit_info.inference
+            self.field_ = self.field_.with_inference(replace(facts, elsewhere=apart))
         return self
 
     @classmethod

@@ -282,8 +282,9 @@ class FittedModel(Estimator):
         """How far the path from one state may be relied on: whether what fits as well goes the same way.
 
         Compared are the candidates of the search that explain the data about as well, or draws from the
-        posterior where there are none. Low where a third of them, by weight, lead elsewhere (R2 below .5), or
-        the fit itself has low trust; high where hardly any do and the fit has high trust; else limited.
+        posterior where there are none. Low where a third of them, by weight, lead elsewhere (R2 below .5),
+        the path ends early or the fit fails; high where hardly any do and the fit has high trust; else
+        limited.
 
         Parameters
         ----------
@@ -324,7 +325,7 @@ class FittedModel(Estimator):
             )
         overall = field.fit_info.trust
         rivals = None if overall is None else self._known_rivals()
-        if overall is None or rivals is None:
+        if overall is None or rivals is None or field.fit_info.problems:
             return overall
         return trust_by(float(share_elsewhere(field, rivals, start[None], times - times[0])[0]), overall)
 
@@ -341,7 +342,8 @@ class FittedModel(Estimator):
     def _warn_of_rivals(self, caller: str, starts: np.ndarray, t: np.ndarray) -> None:
         """FitWarning where what explains the data about as well leads elsewhere."""
         field = self.field_
-        known = field.fit_info.trust is not None and not isinstance(field, DrivenField)
+        # paths of other fields take long
+        known = field.fit_info.trust is not None and isinstance(field, DictionaryField)
         if not known or len(t) < 2 or not (np.diff(t) > 0).all() or not np.isfinite(starts).all():
             return
         rivals = self._known_rivals()

@@ -180,7 +180,7 @@ class Question:
     def rivals(self, found: Portfolio) -> Rivals:
         """The most preferred members; draws from exact equations, which are as far off as mimics are."""
         if found.laws:
-            return Rivals(self.draws(found, N_DRAWS, 0), np.full(N_DRAWS, 1.0 / N_DRAWS))
+            return Rivals.alike(self.draws(found, N_DRAWS, 0))
         observations, order = found.search.observations, self.order
 
         def made(k: int) -> VectorField:

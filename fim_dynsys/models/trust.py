@@ -1,11 +1,13 @@
 """How far equations that explain the data about as well differ from the answer, at large and on a path."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.inference import Trust
 from fim_dynsys.models.judging import judged
@@ -40,7 +42,12 @@ class Rivals(NamedTuple):
     def drawn(cls, field: VectorField) -> "Rivals | None":
         """Draws from the posterior of a field, which weigh the same; None where it has none."""
         found = None if isinstance(field, DrivenField) else field.draws(N_DRAWS, 0)
-        return None if found is None else cls(list(found), np.full(len(found), 1.0 / len(found)))
+        return None if found is None else cls.alike(list(found))
+
+    @classmethod
+    def alike(cls, fields: Sequence[VectorField]) -> "Rivals":
+        """Fields that weigh the same."""
+        return cls(fields, np.full(len(fields), 1.0 / len(fields)))
 
 
 def preferred(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -74,6 +81,25 @@ def deviation(rates: np.ndarray, of_rivals: np.ndarray, weights: np.ndarray) -> 
     return largest if np.isfinite(largest) else None
 
 
+def together(*apart: float | None) -> float | None:
+    """Deviations of independent origin as one; None where none is known."""
+    known = [own for own in apart if own is not None]
+    return math.hypot(*known) if known else None
+
+
+def deviation_by_errors(field: VectorField, context: Trajectories) -> float | None:
+    """As `deviation_elsewhere` of draws by the standard errors of coefficients, as if independent."""
+    errors = field.standard_errors
+    if errors is None or not isinstance(field, DictionaryField):
+        return None
+    x = points_elsewhere(context)
+    with np.errstate(all="ignore"):
+        spread = field(x).var(axis=0)
+        apart = np.mean(field.dictionary.evaluate(x) ** 2, axis=0) @ errors**2
+        largest = float(np.sqrt(np.max(apart / np.where(spread > 0.0, spread, 1.0))))
+    return largest if np.isfinite(largest) else None
+
+
 def deviation_elsewhere(field: VectorField, rivals: Rivals, context: Trajectories) -> float | None:
     """`deviation` of the rivals of a field at `points_elsewhere` of its context."""
     x = points_elsewhere(context)
@@ -98,7 +124,7 @@ def share_elsewhere(field: VectorField, rivals: Rivals, starts: np.ndarray, t: n
     Returns
     -------
     array (n,)
-        0 where the answer's own path ends early, of which `simulate` warns.
+        nan where the answer's own path ends early, of which `simulate` warns.
     """
     times = [t] * len(starts)
 
@@ -112,12 +138,12 @@ def share_elsewhere(field: VectorField, rivals: Rivals, starts: np.ndarray, t: n
         for rival, weight in zip(rivals.fields, rivals.weights, strict=True):
             r2 = np.mean(1.0 - np.sum((paths(rival) - own) ** 2, axis=1) / spread, axis=-1)
             share += weight * ~(r2 > _LEADS_ELSEWHERE)  # nan: it ends early
-    return np.where(np.isfinite(own).all(axis=(1, 2)), share, 0.0)
+    return np.where(np.isfinite(own).all(axis=(1, 2)), share, np.nan)
 
 
 def trust_by(share: float, overall: Trust) -> Trust:
     """Trust in a path, by the share of rivals that lead elsewhere and the trust in the fit."""
-    if overall is Trust.LOW or share > _CONTESTED:
+    if not share <= _CONTESTED:  # nan: the path ends early
         return Trust.LOW
     return Trust.HIGH if overall is Trust.HIGH and share <= _AGREED else Trust.LIMITED
 

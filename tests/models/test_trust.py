@@ -10,7 +10,17 @@ from fim_dynsys import CallableField, SymbolicField, Trajectories
 from fim_dynsys.errors import FitWarning
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Inference, Judge, Trust
-from fim_dynsys.models.trust import Rivals, deviation_elsewhere, points_elsewhere, share_elsewhere, trust_by
+from fim_dynsys.fields.posterior import FittedField
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.trust import (
+    Rivals,
+    deviation_by_errors,
+    deviation_elsewhere,
+    points_elsewhere,
+    share_elsewhere,
+    together,
+    trust_by,
+)
 
 FIELD, GROWTH = SymbolicField({"x": "x - x**3"}), SymbolicField({"x": "x"})
 FITTED = FitInfo(path_r2=0.99, window_r2=0.99, residual_over_noise=1.0, follows=1.0, follows_for=5.0)
@@ -52,7 +62,27 @@ def test_rivals_part_where_their_paths_do():
     share = share_elsewhere(FIELD, rivals, np.array([[0.001], [2.0]]), t)
     assert share == pytest.approx([0.0, rivals.weights[0]])
     assert trust_by(0.0, Trust.HIGH) is Trust.HIGH and trust_by(0.0, Trust.LIMITED) is Trust.LIMITED
-    assert trust_by(0.5, Trust.HIGH) is trust_by(0.0, Trust.LOW) is Trust.LOW
+    assert trust_by(0.5, Trust.HIGH) is trust_by(np.nan, Trust.HIGH) is Trust.LOW
+    assert trust_by(0.0, Trust.LOW) is Trust.LIMITED
+
+
+def test_errors_stand_for_draws():
+    context = Trajectories.from_arrays(np.linspace(-1.0, 1.0, 9)[:, None], np.arange(9.0))
+    line = Dictionary.polynomial(1, 1)
+    field = FittedField(line, [[0.0], [1.0]], np.array([[0.0, 0, 0, 0], [0.2, 0, 0, 0]]), context=context)
+    # rates x of mean zero, off by a fifth of themselves
+    assert deviation_by_errors(field, context) == pytest.approx(0.2, rel=0.02)
+    assert deviation_by_errors(GROWTH, context) is None
+    assert together(None, 0.3, 0.4) == pytest.approx(0.5) and together(None) is None
+
+
+def test_paths_of_states_seen_in_turns_are_compared(oscillation):
+    t, x, noise = oscillation
+    x = x + 0.02 * noise
+    x[::2, 0] = x[1::2, 1] = np.nan
+    model = fim_dynsys.load("fim-ode").fit(x, t)
+    assert model.trust_along([1.0, 0.5], t) is not Trust.LOW
+    assert np.isfinite(model.simulate([1.0, 0.5], t)).all()
 
 
 @pytest.mark.parametrize("name", ["fim-ode", "auto"])
