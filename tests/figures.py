@@ -122,12 +122,10 @@ def odebench(protocol: str) -> Callable[[], Lines]:
 
 
 def inputs() -> Lines:
-    found, lines = results("inputs"), [["inputs", "model", "noise-free", "2 % noise", "5 % noise"]]
-    for kind in found.kind.unique():
-        for model in ("fim-ode", "sindy-strong", "auto", "sindy, best of 12"):
-            own = rows(found, kind=kind, model=model)
-            percent = [rows(own, sigma=s).percent.item() for s in (0.0, 0.02, 0.05)]
-            lines.append([kind, f"`{model}`", *(f"{value:.1f}" for value in percent)])
+    path, lines = results("inputs"), [["inputs", "model", "noise-free", "2 % noise", "5 % noise"]]
+    for kind, model in table(path)[["kind", "model"]].drop_duplicates().itertuples(index=False):
+        percent = [rows(path, kind=kind, model=model, sigma=s).percent.item() for s in (0.0, 0.02, 0.05)]
+        lines.append([kind, f"`{model}`", *(f"{value:.1f}" for value in percent)])
     return lines
 
 
