@@ -7,7 +7,6 @@ from enum import StrEnum
 
 import numpy as np
 
-from fim_dynsys.analyze.cycles.across import jumps_along
 from fim_dynsys.analyze.cycles.charts import charts
 from fim_dynsys.analyze.cycles.planar import contradictions, search_beside, search_rays
 from fim_dynsys.analyze.cycles.search import (
@@ -31,7 +30,6 @@ from fim_dynsys.analyze.results import (
     Table,
     Variables,
     counted,
-    labels,
     progress_bar,
     resolve_region,
     state_labels,
@@ -281,11 +279,13 @@ def limit_cycles(
     box = resolve_region(field, region, "limit_cycles")
     check_whole("limit_cycles", 1, n_seeds=n_seeds, budget=budget)
     check_whole("limit_cycles", 0, seed=seed, n_saddles=n_saddles)
-    _, on_level = level_set(field, box, level, "limit_cycles")
+    sums, on_level = level_set(field, box, level, "limit_cycles")
     along, inside = (field, box) if on_level is None else (on_level.field(field, box), on_level.region(box))
     with time_limit("limit_cycles", max_seconds):
         found = search_cycles(along, inside, n_seeds, budget, seed, progress=progress, n_saddles=n_saddles)
-    return found if on_level is None else _embedded(found, on_level, field, box)
+    return (
+        replace(found, conserved=sums.names) if on_level is None else _embedded(found, on_level, field, box)
+    )
 
 
 def _embedded(found: LimitCycles, level: LevelSet, field: VectorField, region: Region) -> LimitCycles:
@@ -413,7 +413,7 @@ def _result(
     d = field.dim
     orbits = [cycle.chart.states(cycle.samples) for cycle in found]
     support = np.array([field.support(orbit).min() for orbit in orbits])
-    jumps = [jump for orbit in orbits for jump in jumps_along(field, orbit)]
+    jumps = [jump for cycle in found for jump in cycle.jumps]
     status = np.empty(len(found), dtype=object)
     for i, cycle in enumerate(found):
         if cycle in against:
@@ -424,6 +424,7 @@ def _result(
             supported = support[i] >= SUPPORTED
             status[i] = CycleStatus.SUPPORTED if supported else CycleStatus.UNSUPPORTED
     kind = np.array([cycle.kind for cycle in found], dtype=object)
+    names, units = state_labels(field)
     return LimitCycles(
         x=np.array([cycle.chart.states(cycle.orbit.x) for cycle in found]).reshape(-1, d),
         period=np.array([cycle.orbit.period for cycle in found]),
@@ -443,5 +444,7 @@ def _result(
         from_data=field.context is not None,
         jumps=described(jumps, field.state_names, region.size) if jumps else "",
         effort=effort,
-        **labels(field, region),
+        state_names=names,
+        units=units,
+        fit_problems=tuple(field.fit_info.problems),
     )

@@ -1,6 +1,7 @@
 """The search for periodic orbits in one set of coordinates: flights, near returns, corrections, checks."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from fim_dynsys.analyze.cycles.shooting import (
     trace_orbit,
 )
 from fim_dynsys.analyze.cycles.stiff import closed_guess, stiff_multipliers, stiff_orbit, stiff_states
+from fim_dynsys.analyze.jumps import Discontinuity
 from fim_dynsys.analyze.tangent import STAGES, CountedField
 from fim_dynsys.deadline import out_of_time
 from fim_dynsys.fields.base import VectorField
@@ -128,6 +130,7 @@ class Cycle:
     samples: np.ndarray
     size: float
     kind: CycleKind
+    jumps: Sequence[Discontinuity] = ()
 
     def distance(self, z: np.ndarray) -> np.ndarray:
         """Distance of points ``(..., d)`` from the orbit's samples across the flow, in lengths; ``(...)``."""
@@ -255,7 +258,8 @@ class Search:
         known = stiff_multipliers(orbit)
         new = new and size > SMALLEST and bool((known.log_moduli[1:] < -_NEUTRAL).all())
         if new and passes(known):
-            self.found.append(Cycle(self.chart, orbit, known, samples, size, CycleKind.STABLE))
+            jumps = jumps_along(self.counted, self.chart.states(samples))
+            self.found.append(Cycle(self.chart, orbit, known, samples, size, CycleKind.STABLE, jumps))
             return True
         self.refused += new
         return False
@@ -361,7 +365,7 @@ class Search:
         size = _size(samples, self.length)
         kind = self._kind(orbit, known, size)
         if kind is not CycleKind.CENTRE or self._listed_of_families() < MEMBERS:
-            self.found.append(Cycle(self.chart, orbit, known, samples, size, kind))
+            self.found.append(Cycle(self.chart, orbit, known, samples, size, kind, jumps))
 
     def _once_round(self, orbit: Orbit) -> tuple[Orbit, np.ndarray]:
         """The same orbit with its least period, where Newton's method went round several times; samples."""
