@@ -8,6 +8,7 @@ import numpy as np
 
 from fim_dynsys.errors import check_number
 from fim_dynsys.estimation.curves import sampled_curve
+from fim_dynsys.estimation.dimensions import disagreements
 from fim_dynsys.estimation.experiments import Event, InputCurve
 from fim_dynsys.estimation.happenings import each, read_begins, read_events
 from fim_dynsys.estimation.known import (
@@ -148,6 +149,7 @@ def describe(
     check_names(read, known, names)
     check_first_states(caller, known, states, initial)
     notes += _unused(read, equations, seen, names)
+    notes += disagreements(equations, states, trajectories.units)
     runs, sizes, shown, holds, held_back = _runs(
         read, columns, means, trajectories, known, initial, begins, events, errors, curves
     )

@@ -110,6 +110,7 @@ def read_events(
     caller, n, states = read.caller, len(times), list(read.states)
     found: list[tuple[Event, ...]] = []
     without: dict[float, bool] = {}
+    meeting: set[float] = set()
     both = zip(dose_lists(caller, doses, n), event_lists(caller, events, n), strict=True)
     for (given, changes), t, begin in zip(both, times, begins, strict=True):
         own: list[Event] = []
@@ -132,11 +133,19 @@ def read_events(
                         f"{caller}: expected amounts of doses and events in parameters alone, got "
                         f"{event.value}; doses=[(time, state, amount)] add to the state."
                     )
+                if at in t and at < t[-1]:
+                    meeting.add(time)
                 without[time] = without.get(time, True) and at >= t[-1]
                 own.append(event)
         found.append(tuple(sorted(own, key=lambda e: (e.time, not e.sets))))
     late = [f"{time:g}" for time, unseen in sorted(without.items()) if unseen]
     notes = [f"doses and events at {', '.join(late)} have no effect: no sample follows them"] if late else []
+    if meeting:
+        shown = ", ".join(f"{time:g}" for time in sorted(meeting))
+        notes.append(
+            f"samples at the times of doses and events, {shown}, count as taken before these; give slightly "
+            "later times to those taken after"
+        )
     return found, notes
 
 

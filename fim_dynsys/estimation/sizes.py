@@ -13,8 +13,16 @@ _EXPONENT = 2.0  # natural size of what is an exponent
 _WIDEST = 30.0  # decades that a size may be from 1
 
 
-class _Balance:
-    """Linear equations for the decadic logarithms of unknown sizes."""
+class Balance:
+    """Linear equations for the decadic logarithms of unknown sizes.
+
+    Parameters
+    ----------
+    known : mapping
+        Sizes.
+    unknown : sequence of str
+        Names of the others.
+    """
 
     def __init__(self, known: Mapping[str, float], unknown: Sequence[str]) -> None:
         self.known, self.place = known, {name: k for k, name in enumerate(unknown)}
@@ -82,7 +90,7 @@ def natural_sizes(
     unknown : sequence of str
         Names of the unknown ones.
     """
-    balance = _Balance(known, unknown)
+    balance = Balance(known, unknown)
     for expression, size in equalities:
         for term in expression.args if expression.is_Add else (expression,):
             if not term.is_number:
@@ -97,7 +105,7 @@ def natural_sizes(
 
 def size_of(expression: "Expr", known: Mapping[str, float]) -> float:
     """The size of an expression by those of its symbols, positive."""
-    return float(10.0 ** _Balance(known, ()).size(expression)[1])
+    return float(10.0 ** Balance(known, ()).size(expression)[1])
 
 
 def positive_names(expressions: "Sequence[Expr]", nonnegative: Sequence[str]) -> set[str]:

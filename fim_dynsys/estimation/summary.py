@@ -139,7 +139,6 @@ def summarise(described: Description, fit: Fit) -> Summary:
     count = len(space) if fit.problem is problem else len(problem.parameters)
     near = _AT_BOUND * np.maximum(np.abs(theta), 1.0)
     at = (theta - space.low < near) | (space.high - theta < near)
-    at &= ~((space.natural_low == 0.0) & space.log & (theta - space.low > 1.0))
     far = np.abs(np.log10(np.maximum(np.abs(natural), 1e-300) / space.size)) > np.log10(_RUN_AWAY)
     far &= (natural != 0.0) & np.where(space.log, True, np.abs(natural) > space.size) & vague
     states, whole = _paths(problem, fit)

@@ -138,6 +138,19 @@ def pure_number(unit: "Expr") -> float | None:
     return float(value) if value.is_number and not value.has(units.Quantity) else None
 
 
+def base_exponents(unit: "Expr") -> dict[str, float]:
+    """Exponents of base units by name, other than 0; the decadic logarithm of the number by ""."""
+    import sympy
+    from sympy.physics import units
+
+    known = {symbol: _quantity(symbol.name) for symbol in unit.free_symbols}
+    value = unit.xreplace({symbol: base for symbol, base in known.items() if base is not None})
+    powers = sympy.expand_power_base(value.subs(units.radian, 1)).as_powers_dict()
+    numbers = sum(float(power * sympy.log(base, 10)) for base, power in powers.items() if base.is_number)
+    found = {str(base): float(power) for base, power in powers.items() if not base.is_number}
+    return found | {"": float(numbers)}
+
+
 def unit_text(unit: "Expr") -> str:
     """A unit as it is written beside a number, ``m/s^2`` or ``1/(mM s)``; empty for a pure number."""
     factor, rest = unit.as_coeff_Mul()
