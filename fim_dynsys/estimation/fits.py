@@ -262,6 +262,11 @@ def refined(fit: Fit | None, problem: Problem, starts: Sequence[np.ndarray]) -> 
     return _replaced(fit, problem, found, len(problem.runs))
 
 
+def resumed(problem: Problem, theta: np.ndarray) -> Fit:
+    """The fit that ended at coordinates (q,)."""
+    return _replaced(None, problem, descend(problem.objective, theta, TOLERANCE, 0), len(problem.runs))
+
+
 def _polished(objective: Objective, searches: list[Descent]) -> Descent | None:
     """The best minimum, to the accuracy of the arithmetic."""
     ordered = sorted((s for s in searches), key=lambda s: s.value)

@@ -1,0 +1,379 @@
+"""What models of given equations answer once their parameters are estimated."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from fim_dynsys.errors import (
+    FitWarning,
+    IgnoredInputWarning,
+    SimulationWarning,
+    check_whole,
+    real_array,
+    warn,
+)
+from fim_dynsys.estimation.curves import function_curve, sampled_curve
+from fim_dynsys.estimation.description import Description
+from fim_dynsys.estimation.experiments import InputCurve
+from fim_dynsys.estimation.fits import Fit, fit_problem, resumed
+from fim_dynsys.estimation.happenings import dose_lists, event_lists
+from fim_dynsys.estimation.identifiability import Identifiability, identifiability
+from fim_dynsys.estimation.integration import path_of
+from fim_dynsys.estimation.profiles import LEVELS, Profile, profile
+from fim_dynsys.estimation.programs import TIME
+from fim_dynsys.estimation.sampling import draw_parameters
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.members import check_members
+from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.holding import Hold
+
+
+class EstimatedModel(VectorFieldModel):
+    """A model whose field has estimated parameters: their likelihood and what follows from it.
+
+    Attributes
+    ----------
+    n_starts, seed : int
+        Searches at most, and the seed of their starts.
+    doses, events
+        Sudden changes, as `fim_dynsys.models.equations.EquationsModel` takes them.
+    """
+
+    n_starts: int
+    seed: int
+    doses: Any
+    events: Any
+    _sigma: Any
+    _fit: Fit | None = None
+
+    def _described(
+        self,
+        trajectories: Trajectories,
+        states: Sequence[str],
+        columns: Sequence[str],
+        errors: Any,
+        curves: Sequence[InputCurve] | None,
+        hold: Any,
+    ) -> Description:
+        """The problem that equations and data make."""
+        raise NotImplementedError
+
+    @property
+    def parameters_(self) -> dict[str, float]:
+        """Everything that was estimated, first states too, by name."""
+        return dict(self._fitted_field().fit_info.report["estimates"])
+
+    @property
+    def parameter_errors_(self) -> dict[str, float]:
+        """Standard errors of `parameters_`."""
+        return dict(self._fitted_field().fit_info.report["errors"])
+
+    @property
+    def fit_(self) -> Fit:
+        """All searches; of a model that was read from a folder, one from where it ended."""
+        report = self._fitted_field().fit_info.report
+        if self._fit is None:
+            curves = (
+                [InputCurve(*map(np.array, own)) for own in report["curves"]] if "curves" in report else None
+            )
+            described = self._described(
+                self.context_,
+                report["states"],
+                report["observed"],
+                self._sigma,
+                curves,
+                report["hold"] or None,
+            )
+            problem = described.problem
+            if report["pieces"] == len(problem.runs) and len(report["estimates"]) == len(problem.space):
+                start = problem.space.coordinates(
+                    np.array([report["estimates"][n] for n in problem.space.names])
+                )
+                fit: Fit | None = resumed(problem, start)
+            else:
+                fit = fit_problem(problem, described.shown, self.n_starts, self.seed)
+            assert fit is not None  # it was fitted before
+            self._fit = fit
+        return self._fit
+
+    def profile(self, name: str, levels: Sequence[float] = LEVELS) -> Profile:
+        """The likelihood profile of one estimated number, all others fitted again at each of its values.
+
+        Parameters
+        ----------
+        name : str
+            One of `parameters_`.
+        levels : sequence of float
+            Of the intervals.
+
+        Returns
+        -------
+        Profile
+            With ``intervals``, open where the data set no end; `fim_dynsys.plot.profiles` draws it.
+
+        Raises
+        ------
+        ValueError
+            For a name that was not estimated.
+
+        Warns
+        -----
+        FitWarning
+            The profile met a better minimum than the fit.
+        """
+        found = profile(self.fit_, name, tuple(levels))
+        if found.lower:
+            warn(
+                f"{self._caller}.profile: a minimum better by {found.lower:.2g} log-likelihood units than "
+                "the fit; fit again with more n_starts.",
+                FitWarning,
+            )
+        return found
+
+    def profiles(
+        self, names: Sequence[str] | None = None, levels: Sequence[float] = LEVELS
+    ) -> dict[str, Profile]:
+        """Likelihood profiles of several numbers, by name.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Default all parameters; first states are profiled where they are named.
+        levels : sequence of float
+            Of the intervals.
+        """
+        own = [p.name for p in self.fit_.problem.parameters] if names is None else list(names)
+        return {name: self.profile(name, levels) for name in own}
+
+    def identifiability(self) -> Identifiability:
+        """Which estimated numbers the measurements determine, and which combinations have no effect.
+
+        Returns
+        -------
+        Identifiability
+        """
+        return identifiability(self.fit_)
+
+    def interval(
+        self,
+        quantity: Callable[[VectorField], ArrayLike],
+        levels: Sequence[float] = LEVELS,
+        n: int = 200,
+        seed: int = 0,
+    ) -> xr.Dataset:
+        """Intervals of whatever follows from the equations: a rate, a fixed point, a period, a bifurcation.
+
+        Parameters
+        ----------
+        quantity : callable
+            ``quantity(field) -> number or array``, of one shape; NaN, or a ValueError, where there is none.
+        levels : sequence of float
+            Of the intervals.
+        n : int
+            Draws of the parameters from their likelihood and prior.
+        seed : int
+            Equal seeds give equal draws.
+
+        Returns
+        -------
+        Dataset
+            ``best`` at the fit, ``median``, ``low`` and ``high`` (level, ...), and ``exists``, the share of
+            the draws that have the quantity.
+        """
+        field = self._fitted_field()
+        check_whole(f"{self._caller}.interval", 2, n=n)
+        if not callable(quantity):
+            raise TypeError(
+                f"{self._caller}.interval: expected a function of the field, such as "
+                f"lambda field: field.parameters['k'], got {quantity!r}."
+            )
+        best = np.asarray(quantity(field), dtype=float)
+        values = np.full((n, *best.shape), np.nan)
+        for number, member in enumerate(self.ensemble(n, seed)):
+            try:
+                values[number] = np.asarray(quantity(member), dtype=float)
+            except ValueError:  # such as no bifurcation, or an analysis that refuses
+                continue
+        there = np.isfinite(values).reshape(n, -1).all(axis=1)
+        dims = [f"axis_{k}" for k in range(best.ndim)]
+        tails = [0.5 - 0.5 * v for v in levels]
+        shown = values[there] if there.any() else np.full((1, *best.shape), np.nan)
+        return xr.Dataset(
+            {
+                "best": (dims, best),
+                "median": (dims, np.median(shown, axis=0)),
+                "low": (["level", *dims], np.quantile(shown, tails, axis=0)),
+                "high": (["level", *dims], np.quantile(shown, [1.0 - v for v in tails], axis=0)),
+                "exists": ((), float(np.mean(there))),
+            },
+            coords={"level": list(levels)},
+        )
+
+    def simulate(
+        self,
+        x0: ArrayLike,
+        t: ArrayLike,
+        u: ArrayLike | Callable[[float], ArrayLike] | None = None,
+        integrator: str = "solve_ivp",
+        interpolator: Callable[..., Callable] | None = None,
+        integrator_kws: dict[str, Any] | None = None,
+        interpolator_kws: dict[str, Any] | None = None,
+    ) -> np.ndarray:
+        """Integrate the equations from one state; see `FittedModel.simulate`.
+
+        Parameters
+        ----------
+        x0 : array (d,)
+            Initial state at t[0].
+        t : array (m,)
+            Increasing times; others are integrated as those of every field.
+        u : callable or array (m, k), optional
+            Inputs as a function of time, or at the times t.
+        integrator, interpolator, integrator_kws, interpolator_kws
+            Those of `FittedModel.simulate`, which is asked where one of them is given.
+
+        Returns
+        -------
+        array (m, d)
+            NaN from where the path cannot be continued, with a SimulationWarning.
+
+        Warns
+        -----
+        SimulationWarning
+            The path ends early, or doses or events of the fit lie within its times: they are not repeated.
+        """
+        field, caller = self._fitted_field(), f"{self._caller}.simulate"
+        times = real_array(t, caller, "t")
+        self._warn_of_path(caller, x0, times)
+        asked = (interpolator, integrator_kws, interpolator_kws) != (None, None, None)
+        if asked or integrator != "solve_ivp" or times.ndim != 1 or not (np.diff(times) > 0).all():
+            return super().simulate(x0, t, u, integrator, interpolator, integrator_kws, interpolator_kws)
+        report = field.fit_info.report
+        return simulated(caller, field, x0, times, u, report.get("hold"), report.get("clock"))
+
+    def _warn_of_path(self, caller: str, x0: ArrayLike | Trajectories, t: ArrayLike) -> None:
+        """Warn of doses and events within the times of a path, which follows the equations alone."""
+        times = real_array(t, caller, "t").ravel()
+        spans = [(times.min(), times.max())] if times.size else []
+        if isinstance(x0, Trajectories) and spans:
+            spans = [(own[-1], own[-1] + times.max()) for own, _ in x0.arrays()]
+        met = sorted({at for at in self._change_times() for low, high in spans if low <= at < high})
+        if met:
+            warn(
+                f"{caller}: doses and events of the fit are not repeated, but lie within these times, at "
+                f"{', '.join(f'{at:g}' for at in met)}; go from one to the next and change the state there.",
+                SimulationWarning,
+            )
+
+    def _change_times(self) -> list[float]:
+        """Times of the doses and events of all trajectories."""
+        n = len(self.context_)
+        entries = [*dose_lists(self._caller, self.doses, n), *event_lists(self._caller, self.events, n)]
+        return [time for own in entries for time, _, _ in own]
+
+    def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
+        """Draws of the field from the likelihood and priors of its parameters, within the bounds.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        seed : int
+            Equal seeds give equal draws.
+        progress : bool, optional
+            Without effect: draws take seconds at most.
+
+        Returns
+        -------
+        EnsembleField
+
+        References
+        ----------
+        `fim_dynsys.estimation.sampling.draw_parameters`.
+        """
+        field = self._fitted_field()
+        check_members(self._caller, n, seed)
+        assert isinstance(field, SymbolicField | DrivenExpressions)
+        with np.errstate(all="ignore"):
+            draws = draw_parameters(self.fit_, n, seed)
+        place = {name: k for k, name in enumerate(self.fit_.space.names)}
+        changed = [name for name in field.parameters if name in place]
+        return EnsembleField(
+            [field.with_parameters(**{name: float(row[place[name]]) for name in changed}) for row in draws]
+        )
+
+    def _symbolic_field(self) -> Any:
+        return self._fitted_field()
+
+
+def simulated(
+    caller: str,
+    field: VectorField,
+    x0: ArrayLike,
+    t: np.ndarray,
+    u: ArrayLike | Callable[[float], ArrayLike] | None,
+    hold: Any,
+    clock: str | None,
+) -> np.ndarray:
+    """Path (m, d) of fitted equations; NaN from where it cannot be continued.
+
+    Warns
+    -----
+    SimulationWarning
+        Where that is before the last time.
+    """
+    assert isinstance(field, SymbolicField | DrivenExpressions)
+    start = np.atleast_1d(real_array(x0, caller, "x0"))
+    if start.shape != (field.dim,):
+        raise ValueError(
+            f"{caller}: expected x0 of shape ({field.dim},), got {start.shape}; forecast(x0, t) takes "
+            "several initial states."
+        )
+    inputs = [name for name in getattr(field, "input_names", ()) if name != clock]
+    if inputs and u is None:
+        raise TypeError(
+            f"{caller}: expected inputs u ({', '.join(inputs)}), which the model was fitted with, got none."
+        )
+    if not inputs and u is not None:
+        warn(f"{caller}: no effect of u; the model was fitted without inputs.", IgnoredInputWarning)
+    curve = InputCurve.none()
+    if inputs and callable(u):
+        curve = function_curve(
+            lambda s: real_array([u(float(v)) for v in s], caller, "u(t)").reshape(len(s), -1),
+            t[0],
+            t[-1],
+        )
+    elif inputs:
+        rows = real_array(u, caller, "u").reshape(len(t), -1)
+        words = hold if isinstance(hold, Mapping) else dict.fromkeys(inputs, hold)
+        curve, _ = sampled_curve(t, rows, [Hold.of(caller, words.get(name) or Hold.AUTO) for name in inputs])
+    if inputs and curve.cubics.shape[2] != len(inputs):
+        raise ValueError(
+            f"{caller}: expected {len(inputs)} inputs ({', '.join(inputs)}), got {curve.cubics.shape[2]}."
+        )
+    every = [*field.state_names, *getattr(field, "input_names", ())]
+    named = {symbol(f"x{k}"): symbol(TIME if name == clock else name) for k, name in enumerate(every)}
+    equations = [e.xreplace(named) for e in field.expressions]
+    with np.errstate(all="ignore"):
+        path = path_of(equations, field.state_names, inputs, field.parameters, start, t, curve)
+    reached = int(np.isfinite(path).all(axis=1).sum())
+    if reached < len(t):
+        warn(
+            f"{caller}: the path ends at {t[max(reached - 1, 0)]:.4g} of {t[-1]:.4g}, later rows are NaN: it "
+            "leaves all bounds, or its steps become too small.",
+            SimulationWarning,
+        )
+    return path
+
+
+def symbol(name: str) -> Any:
+    """The symbol of a name in equations."""
+    import sympy
+
+    return sympy.Symbol(name, real=True)
