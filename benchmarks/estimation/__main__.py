@@ -37,6 +37,7 @@ _FAILED = 1e6  # residual of a path that scipy cannot follow
 _NEAR = 0.5  # standard deviation of the logarithm of scipy's near starts over the truth
 _FAR = 1.5  # decades about the truth, of the far ones
 _CALLS = 300_000  # of the rates, in one search of scipy
+_PATIENT = 5_000_000  # the same, in the path that is judged
 _RESTARTS = 5  # far starts at most
 _POOR = 10.0  # log-likelihood units: a poor minimum
 _EQUAL = 0.1  # the same: an equal optimum
@@ -82,7 +83,8 @@ def trial(problem: Problem, noise: float, seed: int, y: np.ndarray, sigma: np.nd
     space = model.fit_.space
     row["outside"] = bool((model.fit_.natural < space.natural_low).any())
     row["outside"] |= bool((model.fit_.natural > space.natural_high).any())
-    ours = 0.5 * float(np.sum(((problem.path(model.parameters_) - y) / sigma) ** 2))
+    path = problem.path(model.parameters_, work=Work(_PATIENT, _PATIENT))  # signs take many steps of scipy
+    ours = float(np.nan_to_num(0.5 * np.sum(((path - y) / sigma) ** 2), nan=np.inf))
     rng = np.random.default_rng(seed + 1000)
     truth = np.log(list(problem.truth.values()))
     near, row["near_seconds"] = _searched(problem, y, sigma, truth + _NEAR * rng.standard_normal(len(truth)))
@@ -175,17 +177,18 @@ def _trials(chosen: Sequence[Problem], draws: int, out: Path, fresh: bool) -> li
 def summary(table: pd.DataFrame) -> pd.DataFrame:
     """A line for each problem and noise, and one for all; failures count as poor minima.
 
-    Standard errors of coverage are over draws: intervals of one draw go together.
+    Standard errors of coverage are over draws: intervals of one draw go together. Ratios of CPU time are of
+    fits that end in equal optima.
     """
     lines = []
     groups = [(key, own) for key, own in table.groupby(["problem", "noise"], sort=False)]
     for (name, noise), own in [*groups, (("all", "all"), table)]:
         failed = own["failed"] != ""
         fine = own[~failed]
-        poor = fine["behind"] > _POOR
+        poor = ~(fine["behind"] <= _POOR)
         held = 100.0 * fine["held"] / fine["intervals"]
-        equal = fine[(fine["far_behind"] <= _EQUAL) & (fine["behind"] <= _EQUAL)]
-        near = fine[(fine["near_behind"] <= _EQUAL) & (fine["behind"] <= _EQUAL)]
+        best = fine[fine["behind"] <= _EQUAL]
+        near = best[best["near_behind"] <= _EQUAL]
         lines.append(
             {
                 "problem": name,
@@ -206,7 +209,8 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
                 "near_cpu_s": fine["near_seconds"].median(),
                 "ratio_near": (near["seconds"] / near["near_seconds"]).median(),
                 "far_cpu_s": fine["far_seconds"].median(),
-                "ratio_far": (equal["seconds"] / equal["far_seconds"]).median(),
+                # where scipy did not reach the optimum, what it has spent so far is less than it needs
+                "ratio_far_at_most": (best["seconds"] / best["far_seconds"]).median(),
             }
         )
     return pd.DataFrame(lines)

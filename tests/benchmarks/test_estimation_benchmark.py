@@ -73,4 +73,4 @@ def test_an_interrupted_run_goes_on(tmp_path, monkeypatch, capsys):
     assert list(table["noise"]) == list(command.NOISES)
     assert table["seconds"][0] == 1.0 and (table["seconds"][1:] < 1.0).all()
     assert not table["outside"][1:].any() and (table["behind"][1:] < 1e-3).all()
-    assert "ratio_far" in capsys.readouterr().out
+    assert "ratio_far_at_most" in capsys.readouterr().out
