@@ -27,12 +27,9 @@ class Work:
     ----------
     left : int
         Calls.
-    each : int
-        Of one path at most.
     """
 
     left: int
-    each: int = CALLS
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ class Problem:
     ) -> np.ndarray:
         """What is expected of the measurements (n, m), by scipy; NaN where it fails or calls too often."""
         work = Work(CALLS) if work is None else work
-        least = max(work.left - work.each, 0)
+        least = max(work.left - CALLS, 0)
         rates, seen, first = self._functions
         p = [parameters[name] for name in self.truth]
         d, k = len(self.expressions), len(self.inputs)
