@@ -68,7 +68,7 @@ STEPS = (
     Step("calibration", (), 0.3),
     Step("evidence", (), 0.1, workers=False),
     Step("integration", (), 0.05, workers=False),
-    Step("estimation", ("--draws", "6"), 0.2, workers=False),
+    Step("estimation", ("--draws", "4"), 0.05, workers=False),
     Step("records", ("--only", "trust", "--models", "fim-ode"), 0.1),
     Step("ctf", (), 0.1),
     Step("ablation", ("--kinds", "development", "few samples", "inputs", "--seeds", "0"), 0.35),
