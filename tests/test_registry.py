@@ -285,7 +285,7 @@ def test_errors_say_the_name_that_was_loaded(name):
 
 
 def test_earlier_names_of_parameters_work_and_say_so():
-    with pytest.warns(DeprecationWarning, match=r"load\('auto'\): budget is called effort now") as caught:
+    with pytest.warns(DeprecationWarning, match=r"load\('auto'\): budget is called effort since") as caught:
         model = fim_dynsys.load("auto", budget="fast")
     assert model.effort == "fast"
     assert caught[0].filename == __file__

@@ -222,7 +222,7 @@ def test_numbers_agree_with_what_they_count(n):
 
 def test_earlier_names_of_arguments_and_attributes_work_and_say_so():
     field = CallableField(lambda x: 1.0 - x, 1)
-    with pytest.warns(DeprecationWarning, match="fixed_points: draws is called n_draws now"):
+    with pytest.warns(DeprecationWarning, match="fixed_points: draws is called n_draws since"):
         found = fixed_points(field, [(0, 2)], draws=0)
     assert np.array_equal(found.x, fixed_points(field, [(0, 2)], n_draws=0).x)
     with pytest.raises(TypeError, match="expected n_draws alone"):
@@ -232,5 +232,5 @@ def test_earlier_names_of_arguments_and_attributes_work_and_say_so():
         n_draws = 3
         n_members = earlier_name("n_members", "n_draws")
 
-    with pytest.warns(DeprecationWarning, match="Counted: n_members is called n_draws now"):
+    with pytest.warns(DeprecationWarning, match="Counted: n_members is called n_draws since"):
         assert Counted().n_members == 3

@@ -730,7 +730,9 @@ def test_difference_of_fields(rotation):
 
 
 def test_uncertainty_of_an_ensemble(rotation):
-    members = EnsembleField([rotation, CallableField(lambda x: 1.2 * rotation(x), 2, region=rotation.region)])
+    members = EnsembleField(
+        [rotation, CallableField(lambda x: 1.2 * rotation(x), 2, context=rotation.context)]
+    )
     points = np.array([[[1.0, 0.0], [0.0, 2.0]]])
     assert _spread(members, points) == pytest.approx(0.1 * np.abs(rotation(points)))
     drawing = plot.uncertainty_map(members, region=[(-1, 1), (-1, 1)], ax=axes())

@@ -49,6 +49,21 @@ def test_folders_and_missing_files(tmp_path):
         Trajectories.from_file(tmp_path / "absent.xyz")
 
 
+def test_doses_between_samples_are_refused_until_states_are_named(tmp_path):
+    rows = "".join(f"1,{t},.,{v},0\n" for t, v in ((0.5, 2.8), (1, 6.6), (2, 10.5), (4, 9.7), (8, 7.4)))
+    (tmp_path / "pk.csv").write_text("ID,TIME,AMT,DV,EVID\n1,0,320,.,1\n" + rows)
+    with pytest.raises(ValueError, match=r"got doses between them \('AMT' beside 'EVID'\); .*doses="):
+        Trajectories.from_file(tmp_path / "pk.csv")
+    data = Trajectories.from_file(tmp_path / "pk.csv", states=["DV"])
+    assert data.state_names == ("DV",) and data.arrays()[0][1][1:].ravel().tolist() == [
+        2.8,
+        6.6,
+        10.5,
+        9.7,
+        7.4,
+    ]
+
+
 def test_padding_at_the_end_is_left_out_and_said(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"t,x\n0,1\n1,2\n2,4\n" + bytes(64))
     with pytest.warns(UserWarning, match="64 bytes of padding"):

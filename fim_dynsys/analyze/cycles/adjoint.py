@@ -8,12 +8,13 @@ from scipy.interpolate import CubicSpline
 from fim_dynsys.analyze.cycles.shooting import Shot
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import Status
-from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.simulation.solution import AUTO, integrate
 
 _RTOL = 1e-9  # of a step
 _NEAR = 1e-4  # distance from the cycle, by its size, at which its linear neighbourhood holds to 1e-8
 _DECAYED = np.log(1e-9)  # what distances from the cycle shrink to while a phase is read
 _MOST_PERIODS = 200  # over which the adjoint settles: an orbit that attracts more slowly has no clear phase
+_STEPS_OF_A_PERIOD = 1_000  # on average, while states are followed; textbook cycles take some hundred
 
 
 def adjoint_response(shot: Shot, flow: np.ndarray, length: np.ndarray, period: float) -> np.ndarray:
@@ -77,15 +78,20 @@ class PhaseMap:
     period: float
     slowest: float
 
+    @property
+    def turns(self) -> int:
+        """Periods over which states are followed: until they are on the cycle."""
+        return int(np.clip(np.ceil(_DECAYED / self.slowest), 2, _MOST_PERIODS))
+
     def phases(self, x: np.ndarray) -> np.ndarray:
         """Phases in [0, 1) of states (n, d): NaN for those that do not come to the cycle in time.
 
         States are followed for whole periods, after which they have the phase that they began with, and that
         is read where they are close to the cycle.
         """
-        turns = int(np.clip(np.ceil(_DECAYED / self.slowest), 2, _MOST_PERIODS))
-        t = np.array([0.0, turns * self.period])
-        solution = integrate([self.field], x, t, rtol=_RTOL)
+        t = np.array([0.0, self.turns * self.period])
+        steps = self.turns * _STEPS_OF_A_PERIOD
+        solution = integrate([self.field], x, t, rtol=_RTOL, method=AUTO, max_steps=steps)
         phases = np.full(len(x), np.nan)
         arrived = np.flatnonzero(solution.status == Status.SUCCESS)
         phases[arrived] = self._near(solution.x_stop[arrived])

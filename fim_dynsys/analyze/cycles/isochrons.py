@@ -28,6 +28,10 @@ from fim_dynsys.fields.base import VectorField
 
 _NODES = 64  # of the cycle, between which its linearisation is carried
 _BLOCK = 1024  # states followed together: fast ones do not wait for all slow ones
+_FIRST_BLOCK = 16  # states by which it is seen how many evaluations one takes
+_POINTS_OF_A_PERIOD = (
+    2_500  # evaluations that a state and period may take on average: textbook cycles take 1,000
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -180,7 +184,8 @@ def isochrons(
         grid[:, plane] = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
         metered = CountedField(field, box)
         phases = phase_map(metered, cycles, which)
-        values = np.concatenate([phases.phases(grid[i : i + _BLOCK]) for i in range(0, len(grid), _BLOCK)])
+        budget = len(grid) * phases.turns * _POINTS_OF_A_PERIOD
+        values, exhausted = _within_budget(phases, metered, grid, budget)
     spent = cycles.effort
     return Isochrons(
         phase=values.reshape(resolution, resolution),
@@ -193,11 +198,24 @@ def isochrons(
             spent.seeds + len(grid),
             spent.iterations,
             spent.points + metered.points,
-            spent.budget,
-            spent.exhausted,
+            spent.budget + budget,
+            spent.exhausted or exhausted,
         ),
         **labels(field, box),
     )
+
+
+def _within_budget(
+    phases: PhaseMap, metered: CountedField, grid: np.ndarray, budget: int
+) -> tuple[np.ndarray, bool]:
+    """Phases of states (n, d), NaN for those that the budget does not reach, and whether there are any."""
+    values, done, size, begun = np.full(len(grid), np.nan), 0, _FIRST_BLOCK, metered.points
+    while done < len(grid) and size > 0:
+        values[done : done + size] = phases.phases(grid[done : done + size])
+        done += size
+        spent = max(metered.points - begun, 1)
+        size = min(_BLOCK, int((budget - spent) / (spent / done)))
+    return values, done < len(grid)
 
 
 def phase_map(field: VectorField, cycles: LimitCycles, which: int) -> PhaseMap:

@@ -62,6 +62,8 @@ _VALUES = re.compile(
     r"magnitudes?|levels?",
     re.IGNORECASE,
 )
+_KINDS_OF_ROWS = ("EVID", "MDV", "CMT", "RATE", "ADDL", "II")
+"""Columns of NONMEM and its relatives that say what a row is, beside AMT, the amount of a dose."""
 
 
 def assign(table: Table, options: Options, notes: Notes) -> Parts:
@@ -237,6 +239,7 @@ def _rest(
         return options.columns("states"), inputs, _worth_keeping(coords, frame, runs)
     remaining = [c for c in frame if c not in taken]
     _check_sets(remaining)
+    _check_doses(remaining)
     dropped: dict[str, str] = {}
     states: list[str] = []
     constant: list[str] = []
@@ -299,6 +302,18 @@ def _check_sets(columns: Sequence[str]) -> None:
     if len(groups) > 1 and bases[0] and all(other == bases[0] for other in bases):
         listed = " beside ".join(", ".join(column for _, column in group) for group in groups)
         raise refusal("one set of samples", listed, "name those of one by states= and inputs=")
+
+
+def _check_doses(columns: Sequence[str]) -> None:
+    """Refuse rows of doses among rows of samples, as programs of pharmacokinetics write them."""
+    by_name = {column.upper(): column for column in columns}
+    kinds = [by_name[name] for name in _KINDS_OF_ROWS if name in by_name]
+    if "AMT" in by_name and kinds:
+        raise refusal(
+            "rows of samples",
+            f"doses between them ({by_name['AMT']!r} beside {quoted(kinds)})",
+            'name what was measured, as states=["DV"], and give the doses to load("equations", doses=...)',
+        )
 
 
 def _error_of(name: str, columns: Sequence[str]) -> str | None:
