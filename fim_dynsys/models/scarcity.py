@@ -42,7 +42,8 @@ def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories,
         terms = int(np.count_nonzero(field.coefficients))
     starts = sum(len(own) > 1 for own in seen) * field.dim
     known = known or inference.noise in (Noise.GIVEN, Noise.POISSON)
-    exact = inference.judge == Judge.EXACT or (info.path_r2 is not None and info.path_r2 > _EXACT)
+    # A fit "to numerical precision" of so few samples may follow their noise: what it leaves decides.
+    exact = info.path_r2 is not None and info.path_r2 > _EXACT
     if terms and values < _SPARE * (terms + starts):
         said = f"{values} values for {terms} coefficients and {starts} initial states"
     elif fewest <= _FEW and not (known or exact):
@@ -53,8 +54,11 @@ def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories,
 
 
 def scarcity(info: FitInfo) -> str | None:
-    """The note that few samples decide, of a fit that is not of high trust; None where there is none."""
-    if info.trust is Trust.HIGH:
+    """The note that few samples decide, of a fit that is not of high trust; None where there is none.
+
+    Trust in a fit to numerical precision takes the samples for noise-free, and so excuses none.
+    """
+    if info.trust is Trust.HIGH and info.inference.judge != Judge.EXACT:
         return None
     said = (note for note in info.inference.notes if note.startswith((_BEGINNING, _UNSEARCHED)))
     return next(said, None)

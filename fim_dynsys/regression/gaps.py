@@ -133,7 +133,9 @@ def _filled(t: np.ndarray, x: np.ndarray, seen: np.ndarray, usual: Sequence[floa
         beside = np.minimum(np.abs(t - before), np.abs(t - after)) <= _BEYOND * usual[j]
         near[~own & (between | beside), j] = True
     zero = np.where(seen, x, 0.0)
-    states, _ = smoothed_between(TIME_AWARE[-1], t - t[0], zero, seen, float(t[-1] - t[0]))
+    # In units in which powers of gaps are numbers; a power of two changes no digit.
+    unit = 2.0 ** np.frexp(t[-1] - t[0])[1]
+    states, _ = smoothed_between(TIME_AWARE[-1], (t - t[0]) / unit, zero, seen, float((t[-1] - t[0]) / unit))
     return np.where(seen, x, np.where(near, states, np.nan))
 
 

@@ -131,3 +131,12 @@ def test_a_model_of_complete_samples_names_those_that_take_others(path):
     t, x = path
     with pytest.raises(ValueError, match="'fim-ode', 'auto'"):
         fim_dynsys.load("sindy").fit(in_turns(x), t)
+
+
+@pytest.mark.parametrize("unit", [1e-77, 1.0, 1e77])
+def test_gaps_are_filled_in_any_unit_of_time(unit):
+    nan = np.nan
+    x = [np.zeros((4, 2)), np.array([[0.5, nan], [nan, 0.5], *[[nan, nan]] * 4])]
+    t = [unit * np.arange(1.0, 5.0), unit * np.arange(1.0, 7.0)]
+    with pytest.raises(ValueError, match="expected at least 5 complete samples"):
+        fim_dynsys.load("sindy-strong").fit(x, t)

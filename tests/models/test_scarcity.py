@@ -1,5 +1,7 @@
 """Fits that few samples decide say so; forecasts of fits that fail do, too."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -23,10 +25,13 @@ def test_what_counts_as_few():
     assert few(line, 9, judge=Judge.EXACT) == (
         "few samples decide: 9 values for 4 coefficients and 1 initial states",
     )
-    assert few(line, 10, judge=Judge.EXACT) == () == few(line, 10, known=True)
+    assert "10 of each state" in few(line, 10, judge=Judge.EXACT)[0]  # how much it leaves is not known
+    assert few(line, 10, known=True) == ()
     assert few(line, 10, noise=Noise.POISSON) == () == few(line, 13)
     assert "12 of each state" in few(line, 12)[0]
     record = Trajectories.from_arrays(np.ones((10, 1)), np.arange(10.0))
+    followed = FitInfo(path_r2=1.0 - 3e-4, inference=Inference(judge=Judge.EXACT))
+    assert "10 of each state" in noting_few_samples(line, followed, record, False).inference.notes[0]
     assert not noting_few_samples(line, FitInfo(path_r2=1.0 - 1e-9), record, False).inference.notes
     assert few(CallableField(lambda x: -x, 1), 6, judge=Judge.OPERATOR) == ()
 
@@ -40,6 +45,18 @@ def test_the_note_is_printed_and_comes_once(capsys, tmp_path):
     assert capsys.readouterr().out.count("few samples decide") == 1
     again = fim_dynsys.load_fitted(model.save(tmp_path)).field_.fit_info
     assert again.inference.notes == model.field_.fit_info.inference.notes
+
+
+def test_eight_noisy_samples_that_an_equation_follows_exactly_are_warned_of():
+    """2 % of noise is no motion: -2.24 x^4 - 1.06 x cos(2 x) followed these eight samples of a decay."""
+    t = np.linspace(0.0, 4.0, 8)
+    noise = np.random.default_rng(26).standard_normal((8, 1))
+    x = np.exp(-t)[:, None]
+    with pytest.warns(FitWarning, match="auto.fit: few samples decide: 8 of each state"):
+        fim_dynsys.load("auto").fit(x + 0.02 * x.std() * noise, t)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        fim_dynsys.load("auto").fit(x, t)
 
 
 def test_bands_of_a_fit_that_fails_warn_again():
