@@ -18,7 +18,17 @@ import pandas as pd
 
 import fim_dynsys
 from benchmarks import report, study
-from benchmarks.ctf.records import STEP, TASKS, WITHOUT_SHARED_FILES, Task, made, read, score, trains
+from benchmarks.ctf.records import (
+    STEP,
+    TASKS,
+    WITHOUT_SHARED_FILES,
+    Task,
+    made,
+    read,
+    score,
+    tasks_of,
+    trains,
+)
 from benchmarks.harness.rows import ModelRow, Row
 from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
 from benchmarks.harness.trials import array_digest
@@ -44,26 +54,21 @@ class Record:
 
 def evaluate(row: Row, record: Record, held: dict[str, np.ndarray]) -> dict[str, Any]:
     """Fit one record and score all tasks that it is for; an exception is an outcome like another."""
-    seen = held[record.train].astype(float)
-    fitted = attempt(_fitted, row, seen)
-    scored = fitted.then(_scores, seen, held, [task for task in TASKS if task.train == record.train])
+    assert isinstance(row, ModelRow)
+    states = held[record.train].astype(float)
+    seen = Trajectories.from_arrays(states, STEP * np.arange(len(states)))
+    fitted = attempt(row.fit, seen)
+    scored = fitted.then(_scores, seen, held, tasks_of(record.train))
     structure = fitted.then(_has_the_terms)
     outcome = {"seconds": fitted.seconds, "status": scored.status, "message": scored.message}
-    failed = {task.name: -100.0 for task in TASKS if task.train == record.train}
+    failed = {task.name: -100.0 for task in tasks_of(record.train)}
     return outcome | {"exact": bool(structure.value), "scores": scored.value or failed}
 
 
-def _fitted(row: Row, seen: np.ndarray) -> VectorField:
-    assert isinstance(row, ModelRow)
-    model = fim_dynsys.load(row.model, **dict(row.params))
-    assert isinstance(model, VectorFieldModel)
-    return model.fit(seen, STEP * np.arange(len(seen))).field_
-
-
 def _scores(
-    field: VectorField, seen: np.ndarray, held: dict[str, np.ndarray], tasks: Sequence[Task]
+    model: VectorFieldModel, seen: Trajectories, held: dict[str, np.ndarray], tasks: Sequence[Task]
 ) -> dict[str, float]:
-    context = Trajectories.from_arrays(seen, STEP * np.arange(len(seen)))
+    field = model.field_
     found, ahead = {}, None
     for task in tasks:
         true = held[task.test].astype(float)
@@ -71,7 +76,7 @@ def _scores(
             smoothed = field.smoothed
             predicted = np.full_like(true, np.nan) if smoothed is None else smoothed.states[0]
         else:
-            ahead = _ahead(field, context, len(true)) if ahead is None else ahead
+            ahead = _ahead(field, seen, len(true)) if ahead is None else ahead
             predicted = ahead
         found[task.name] = score(task.score, true, predicted)
     return found
@@ -86,8 +91,8 @@ def _ahead(field: VectorField, context: Trajectories, n: int) -> np.ndarray:
     return fim_dynsys.simulate(field, first, STEP * np.arange(n), max_steps=1_000_000).x[0]
 
 
-def _has_the_terms(field: VectorField) -> bool:
-    terms = field.terms()
+def _has_the_terms(model: VectorFieldModel) -> bool:
+    terms = model.field_.terms()
     return terms is not None and [set(own) for own in terms] == list(LORENZ)
 
 
@@ -100,7 +105,7 @@ def run(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
             if public is None:
                 part = made(train, seed)
             else:
-                part = {name: public[name] for name in (train, *(t.test for t in TASKS if t.train == train))}
+                part = {name: public[name] for name in (train, *(t.test for t in tasks_of(train)))}
             record = Record(train, "made" if public is None else options.data.name, seed)
             jobs.append(Job(record, array_digest(*part.values()), (record, part)))
     found = cached_outcomes(

@@ -59,6 +59,11 @@ def trains() -> list[str]:
     return list(dict.fromkeys(task.train for task in TASKS))
 
 
+def tasks_of(train: str) -> list[Task]:
+    """The scores of what is learned from one record."""
+    return [task for task in TASKS if task.train == train]
+
+
 def made(train: str, seed: int) -> dict[str, np.ndarray]:
     """One record by the same protocol and its test records, by name: float32 as the public ones."""
     rng = np.random.default_rng([seed, trains().index(train)])
@@ -70,10 +75,9 @@ def made(train: str, seed: int) -> dict[str, np.ndarray]:
     path = fim_dynsys.simulate(field, start, t, rtol=1e-9, method="dop853", max_steps=1_000_000).x[0]
     noise = _NOISE.get(train, 0.0) * rng.standard_normal((n, 3))
     records = {train: (path[:n] + noise).astype(np.float32)}
-    for task in TASKS:
-        if task.train == train:
-            part = path[:n] if task.score == "reconstruction" else path[n:]
-            records[task.test] = part.astype(np.float32)
+    for task in tasks_of(train):
+        part = path[:n] if task.score == "reconstruction" else path[n:]
+        records[task.test] = part.astype(np.float32)
     return records
 
 

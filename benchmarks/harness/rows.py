@@ -115,9 +115,9 @@ class ModelRow:
         model = _load(self.model, self.params)
         return model.infer(view.context) if isinstance(model, VectorFieldModel) else model.fit(view.context)
 
-    def fit(self, context: Trajectories) -> Any:
-        """Return the model itself, fitted to one context."""
-        return _load(self.model, self.params).fit(context)
+    def fit(self, *observed: Any, **options: Any) -> Any:
+        """Return the model itself, fitted to one context or to what else its ``fit`` takes."""
+        return _load(self.model, self.params).fit(*observed, **options)
 
     def candidates(self, context: Trajectories) -> list[VectorField]:
         """Return the fields that the model chooses among, its own choice first."""

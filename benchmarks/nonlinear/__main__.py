@@ -9,7 +9,7 @@ level in volts. FILE has the columns uEst, uVal, yEst and yVal. Nothing is chose
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import least_squares
 
-import fim_dynsys
 from benchmarks import report, study
 from benchmarks.harness.rows import ModelRow, Row
 from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
@@ -55,21 +54,20 @@ def read(path: Path) -> np.ndarray:
 
 def evaluate(row: Row, record: Record, values: np.ndarray) -> dict[str, Any]:
     """Fit the estimation record, simulate the validation record; an exception is an outcome like another."""
+    assert isinstance(row, ModelRow)
     fitted = attempt(_fitted, row, values[:, :1], values[:, 1:2])
     scored = fitted.then(_errors, values)
     outcome = {"seconds": fitted.seconds, "status": scored.status, "message": scored.message}
     return outcome | (scored.value or {"rmse": np.inf, "trust": ""})
 
 
-def _fitted(row: Row, u: np.ndarray, y: np.ndarray) -> VectorFieldModel:
-    assert isinstance(row, ModelRow)
-    params, given = dict(row.params), dict[str, Any](order=2)
+def _fitted(row: ModelRow, u: np.ndarray, y: np.ndarray) -> VectorFieldModel:
+    given = dict[str, Any](order=2)
     if row.model == "equations":
-        params |= {"expressions": TANKS, "bounds": BOUNDS, "initial": {"upper": (0.1, 12.0)}}
+        known = {"expressions": TANKS, "bounds": BOUNDS, "initial": {"upper": (0.1, 12.0)}}
+        row = replace(row, params=(*row.params, *known.items()))
         given = {"observed": ["x0"], "hold": "previous"}
-    model = fim_dynsys.load(row.model, **params)
-    assert isinstance(model, VectorFieldModel)
-    return model.fit(y, STEP * np.arange(len(y)), u=u, **given)
+    return row.fit(y, STEP * np.arange(len(y)), u=u, **given)
 
 
 def _errors(model: VectorFieldModel, values: np.ndarray) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import fim_dynsys
 from benchmarks import cli, report, study
 from benchmarks.development.problems import problems
 from benchmarks.harness.rows import ModelRow, Row
@@ -38,17 +37,11 @@ WRONG, GOOD = 0.5, 0.9  # R2 of the path from the other initial state, below and
 # ---------------------------------------------------------------------- kinds of records
 
 
-def _fitted(row: Row, **given: Any) -> VectorFieldModel:
-    assert isinstance(row, ModelRow)
-    model = fim_dynsys.load(row.model, **dict(row.params))
-    assert isinstance(model, VectorFieldModel)
-    return model.fit(**given)
-
-
 def evaluate(row: Row, record: Record) -> dict[str, Any]:
     """Fit one record; an exception of the model is an outcome like another."""
     seen, true = observe(record), true_field(record.system)
-    fitted = attempt(lambda: _fitted(row, **seen.given))
+    assert isinstance(row, ModelRow)
+    fitted = attempt(partial(row.fit, **seen.given))
     found = fitted.then(lambda model: error(model.field_(seen.states), true(seen.states)))
     return {
         "seconds": fitted.seconds,
@@ -147,7 +140,8 @@ class Asked:
 
 def evaluate_trust(row: Row, asked: Asked) -> dict[str, Any]:
     """Fit one context; what the fit says of itself, and the R2 of the path from the other initial state."""
-    fitted = attempt(lambda: _fitted(row, **asked.given))
+    assert isinstance(row, ModelRow)
+    fitted = attempt(partial(row.fit, **asked.given))
     scored = fitted.then(_unseen, asked.states, asked.t)
     outcome = {"seconds": fitted.seconds, "status": scored.status, "message": scored.message}
     unknown = {"held_out_r2": float("nan"), "trust": "", "trust_along": "", "elsewhere": float("nan")}

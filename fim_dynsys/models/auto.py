@@ -6,7 +6,7 @@ A little above five hundred lines: one model, from its question to its answer, r
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -61,9 +61,6 @@ from fim_dynsys.search.units import (
     suggestion_note,
 )
 from fim_dynsys.trajectories.container import Trajectories
-
-if TYPE_CHECKING:
-    pass
 
 _REPORTED = 5  # candidates that the report names
 _TRACE = 1e-4  # of the largest rate along the samples

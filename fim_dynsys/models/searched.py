@@ -37,7 +37,44 @@ def _nothing() -> None:
     return None
 
 
-class SearchedModel(VectorFieldModel):
+class Asking:
+    """Models that put what was observed as a `Question`."""
+
+    _caller: str
+    knowledge: Knowledge | None
+    min_observations: int
+    _asks: ClassVar[dict[str, Any]] = {}  # arguments of `Question.of` that never change
+
+    def _question(
+        self,
+        complete: Trajectories,
+        context: Trajectories,
+        positions: Sequence[str] | None = None,
+        sigma: Known | None = None,
+        errors: Known | None = None,
+        order: CanonicalOrder | None = None,
+    ) -> Question:
+        """What is asked of complete samples with their errors, and of the context with those given."""
+        return Question.of(
+            self._caller,
+            complete,
+            context,
+            knowledge=self.knowledge,
+            positions=positions,
+            sigma=sigma,
+            errors=errors,
+            degree=self._degree_of(complete),
+            least=self.min_observations,
+            order=order,
+            **self._asks,
+        )
+
+    def _degree_of(self, complete: Trajectories) -> int | None:
+        """Largest total degree of the monomials; None for what so many samples allow."""
+        return None
+
+
+class SearchedModel(Asking, VectorFieldModel):
     """A model that answers a `Question`; a subclass writes `_answer`.
 
     Observations with inputs, known errors, missing values, prior knowledge or positions alone are part of the
@@ -46,8 +83,6 @@ class SearchedModel(VectorFieldModel):
 
     min_observations = 5
     uses_inputs = uses_order = uses_sigma = accepts_missing = weighs_x_dot = True
-    knowledge: Knowledge | None
-    _asks: ClassVar[dict[str, Any]] = {}  # arguments of `Question.of` that never change
     _leaves_outliers_out: ClassVar[bool] = True
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
@@ -96,34 +131,6 @@ class SearchedModel(VectorFieldModel):
         if plain and self._leaves_outliers_out:
             field = inferred_robustly(inferred, whole.trajectories, trajectories)
         return inferred(whole.trajectories, trajectories, whole.errors) if field is None else field
-
-    def _question(
-        self,
-        complete: Trajectories,
-        context: Trajectories,
-        positions: Sequence[str] | None = None,
-        sigma: Known | None = None,
-        errors: Known | None = None,
-        order: CanonicalOrder | None = None,
-    ) -> Question:
-        """What is asked of complete samples with their errors, and of the context with those given."""
-        return Question.of(
-            self._caller,
-            complete,
-            context,
-            knowledge=self.knowledge,
-            positions=positions,
-            sigma=sigma,
-            errors=errors,
-            degree=self._degree_of(complete),
-            least=self.min_observations,
-            order=order,
-            **self._asks,
-        )
-
-    def _degree_of(self, complete: Trajectories) -> int | None:
-        """Largest total degree of the monomials; None for what so many samples allow."""
-        return None
 
     @abc.abstractmethod
     def _answer(self, question: Question) -> VectorField:

@@ -29,9 +29,7 @@ from fim_dynsys.fields.base import VectorField
 _NODES = 64  # of the cycle, between which its linearisation is carried
 _BLOCK = 1024  # states followed together: fast ones do not wait for all slow ones
 _FIRST_BLOCK = 16  # states by which it is seen how many evaluations one takes
-_POINTS_OF_A_PERIOD = (
-    2_500  # evaluations that a state and period may take on average: textbook cycles take 1,000
-)
+_POINTS_OF_A_PERIOD = 2_500  # evaluations of a state on average, at most; textbook cycles take 1,000
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -32,7 +32,7 @@ from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of
 from fim_dynsys.models.question import Question
-from fim_dynsys.models.searched import searched
+from fim_dynsys.models.searched import Asking, searched
 from fim_dynsys.models.second_order import knowledge_with_positions
 from fim_dynsys.models.trust import Rivals
 from fim_dynsys.regression.criteria import Known, Noise, precise
@@ -67,7 +67,7 @@ ROW = Row(POLYNOMIALS, Effort(smoothers=_SMOOTHERS, composed=False, simpler=Fals
 _TEMPERATURE = 120.0
 
 
-class FIMODE(PretrainedModel):
+class FIMODE(Asking, PretrainedModel):
     """Our pretrained operator, which reads the vector field off the observations in one pass.
 
     What is inferred is a polynomial field in closed form, with a posterior where the weights hold one. The
@@ -277,7 +277,7 @@ class FIMODE(PretrainedModel):
         """
         pairs = list(zip(complete, contexts, strict=True))
         questions = [
-            self._question(*pair, sigma, errors, positions) if self._searches(pair[0]) else None
+            self._question(*pair, positions, sigma, errors) if self._searches(pair[0]) else None
             for pair in pairs
         ]
         orders = [
@@ -293,25 +293,8 @@ class FIMODE(PretrainedModel):
             for answer, question, order, context in zip(answers, questions, orders, contexts, strict=True)
         ]
 
-    def _question(
-        self,
-        complete: Trajectories,
-        context: Trajectories,
-        sigma: Known | None,
-        errors: Known | None,
-        positions: Sequence[str] | None,
-    ) -> Question:
-        return Question.of(
-            self._caller,
-            complete,
-            context,
-            knowledge=self.knowledge,
-            positions=positions,
-            sigma=sigma,
-            errors=errors,
-            degree=self.degree,
-            least=self.min_observations,
-        )
+    def _degree_of(self, complete: Trajectories) -> int | None:
+        return self.degree
 
     def _asked(
         self, orders: Sequence[CanonicalOrder], errors: Known | None, known: Knowledge | None
@@ -449,7 +432,7 @@ class FIMODE(PretrainedModel):
         seen = samples_of(field, self.context_)
         whole = completed(None, seen, self._sigma)
         positions = facts.positions or None
-        question = self._question(whole.trajectories, seen, self._sigma, whole.errors, positions)
+        question = self._question(whole.trajectories, seen, positions, self._sigma, whole.errors)
         (answer,) = self._asked([question.order], question.errors, question.knowledge)
         return self._portfolio(answer, question), question
 
