@@ -9,7 +9,7 @@ level in volts. FILE has the columns uEst, uVal, yEst and yVal. Nothing is chose
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import least_squares
 
+import fim_dynsys
 from benchmarks import report, study
 from benchmarks.harness.rows import ModelRow, Row
 from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
@@ -62,12 +63,12 @@ def evaluate(row: Row, record: Record, values: np.ndarray) -> dict[str, Any]:
 
 
 def _fitted(row: ModelRow, u: np.ndarray, y: np.ndarray) -> VectorFieldModel:
-    given = dict[str, Any](order=2)
-    if row.model == "equations":
-        known = {"expressions": TANKS, "bounds": BOUNDS, "initial": {"upper": (0.1, 12.0)}}
-        row = replace(row, params=(*row.params, *known.items()))
-        given = {"observed": ["x0"], "hold": "previous"}
-    return row.fit(y, STEP * np.arange(len(y)), u=u, **given)
+    t = STEP * np.arange(len(y))
+    if row.model != "equations":
+        return row.fit(y, t, u=u, order=2)
+    known = {"expressions": TANKS, "bounds": BOUNDS, "initial": {"upper": (0.1, 12.0)}}
+    model: Any = fim_dynsys.load(row.model, **dict(row.params), **known)
+    return model.fit(y, t, u=u, observed=["x0"], hold="previous")
 
 
 def _errors(model: VectorFieldModel, values: np.ndarray) -> dict[str, Any]:

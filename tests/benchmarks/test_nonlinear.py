@@ -35,6 +35,15 @@ def test_a_driven_oscillator_is_simulated_from_a_start_that_the_first_samples_de
     assert found["status"] == "SUCCESS" and found["rmse"] < 0.02
 
 
+def test_equations_of_tanks_are_fitted_with_a_hidden_one():
+    t = nonlinear.STEP * np.arange(50.0)
+    u, y = 2.0 + np.sin(t / 30.0), 5.0 + np.sin(t / 30.0 - 1.0)
+    found = nonlinear.evaluate(
+        ModelRow.resolve("equations"), nonlinear.Record("made"), np.column_stack([u, y, u, y])
+    )
+    assert found["status"] == "SUCCESS" and found["rmse"] < 0.2
+
+
 def test_failures_are_printed():
     trials = pd.DataFrame({"model": ["m"], "rmse": [np.inf], "trust": [""], "seconds": [1.0]})
     assert "inf" in nonlinear.text(trials)
