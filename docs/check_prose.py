@@ -34,14 +34,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[)*_\"]*\s+")
 
 
 def pages() -> list[Path]:
-    """README and every page of the site, without generated model cards and fragments of the changelog."""
+    """README and every page of the site, without fragments of the changelog."""
     found = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-    parts = [(path, path.relative_to(ROOT).parts) for path in found]
-    return [
-        path
-        for path, names in parts
-        if not {"_build", "changes"} & set(names) and "model_card" not in path.name
-    ]
+    return [path for path in found if not {"_build", "changes"} & set(path.relative_to(ROOT).parts)]
 
 
 def prose(text: str) -> str:

@@ -103,7 +103,7 @@ def odebench(protocol: str) -> Callable[[], Lines]:
         "fim-ode:refine=False": "`fim-ode`, one pass (`refine=False`)",
         "truth-fit": "`truth-fit` (equations known, constants fitted)",
     }
-    of_full = {"auto:budget=fast": '`auto`, `effort="fast"`'}
+    of_full = {"auto:effort=fast": '`auto`, `effort="fast"`'}
     chosen = {**names, **(of_paper if protocol == "paper" else of_full)}
 
     def lines() -> Lines:

@@ -96,7 +96,7 @@ def card(name: str, weights: Path, log: Path = LOG, benchmarks: Path = BENCHMARK
         "threshold": THRESHOLD,
         "weights": _weights(weights, digest, header, tensors),
         "header": _table([["", ""], *([key, f"`{json.dumps(value)}`"] for key, value in run.items())]),
-        "runs": "\n\n".join(_runs(log, of)),
+        "runs": _table([["date", "run"], *_runs(log, of)]),
         "odebench": _odebench(benchmarks, of),
         "oscillators": _oscillators(benchmarks, of),
     }
@@ -166,17 +166,17 @@ def _held_out_bands(known: dict | None) -> str:
 # --- the log ---
 
 
-def _runs(log: Path, of: Of) -> Iterator[str]:
-    """Heading and opening of the log's entry on these weights, and of each that it goes on from.
+def _runs(log: Path, of: Of) -> Iterator[list[str]]:
+    """Date and name of the run that made these weights, and of each that it goes on from.
 
-    The first paragraph names the start as ``runs/NAME/weights...`` or as the operator of `NAME`.
+    The first paragraph of an entry names the start as ``runs/NAME/weights...`` or as the operator of `NAME`.
     """
     months = sorted(log.glob("[0-9]*.md"), reverse=True)
     text = "\n".join(path.read_text(encoding="utf-8") for path in months)
     entries = {}
     for entry in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         heading, _, body = entry.partition("\n")
-        entries[heading] = body.strip().split("\n\n")
+        entries[heading] = body.strip().split("\n\n")[0]
     wanted = f"({of.name} {of.version})"
     while wanted:
         found = next((heading for heading in entries if wanted in heading), None)
@@ -184,9 +184,9 @@ def _runs(log: Path, of: Of) -> Iterator[str]:
             raise ValueError(
                 f"card: expected a heading with {wanted} in {log}, got none; write the entry of that run."
             )
-        first, *others = entries.pop(found)
-        table = others[:1] if first.endswith(":") else []
-        yield "\n\n".join([f"**{found.replace('**', '')}**", first, *table])
+        first = entries.pop(found)
+        date, _, name = found.partition(" ")
+        yield [date, name.partition(":")[0]]
         start = re.search(r"runs/([\w-]+)/weights|operator\s+of\s+`([\w-]+)`", first)
         wanted = f"`{start[1] or start[2]}`:" if start else ""
 
@@ -260,11 +260,11 @@ def _ordered(cells: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _protocol(trials: pd.DataFrame, protocol: str, of: Of) -> str:
-    """Table of the model by group, with references and the published rows below."""
+    """Table of the model, in protocol `paper` by group, with references and the published rows below."""
     own = _own(trials, of)
     cells = _ordered(_success(own))
     lines = [["systems", "n", *(f"({sigma:g}, {rho:g})" for sigma, rho in cells)]]
-    for name, part in _groups(own):
+    for name, part in _groups(own) if protocol == "paper" else [("all", own)]:
         found = _success(part)
         lines.append([name, part["system"].nunique(), *(found.get(cell, "") for cell in cells)])
     for model, words in REFERENCES.items():
@@ -307,12 +307,13 @@ def _missed(own: pd.DataFrame) -> str:
             lines.append([f"{system}, {names[system]}", first["dim"], polynomial, *values])
         easiest = part[(part["sigma"] == cells[0][0]) & (part["rho"] == cells[0][1])]
         if easiest["generalisation"].mean() < 50:
-            lost.append(f"{system} ({names[system]})")
+            lost.append(system)
     return (
         "### What it misses\n\nSystems with fewer than half of the reconstructions above the threshold in at "
         f"least one cell, protocol `paper`:\n\n{_table(lines)}\n\nWith (noise, dropped) = "
         f"({cells[0][0]:g}, {cells[0][1]:g}), generalisation fails in more than half of the trials for "
-        f"{len(lost)} systems: {'; '.join(lost) or 'none'}."
+        f"{len(lost)} systems. Their numbers in `benchmarks/odebench/systems.toml`: "
+        f"`{', '.join(lost) or 'none'}`."
     )
 
 
@@ -336,7 +337,14 @@ def _oscillators(benchmarks: Path, of: Of) -> str:
         values = [f"{line.fixed:.3g}", f"{line.median:.3g}", quartiles, line.failures]
         # the paper scored FHN against noisy targets
         theirs = (line.targets == "noisy") == (line.task == "FHN")
-        lines.append([line.task, line.targets, *values, published[line.task] if theirs else ""])
+        lines.append(
+            [
+                line.task,
+                line.targets.replace("clean", "noise-free"),
+                *values,
+                published[line.task] if theirs else "",
+            ]
+        )
     return (
         "Mean squared error of the forecast (Van der Pol) or imputation (FitzHugh-Nagumo) from 50 noisy "
         "observations, zero-shot, on the noise that the literature shares and on "
@@ -349,17 +357,19 @@ def _calibration(benchmarks: Path, of: Of) -> str:
     if summary is None:
         return _NOT_MEASURED
     own = _own(summary, of)
-    kinds = ("raw", "recalibrated")
-    heads = [f"{p} %: {kind}" for p in (50, 90) for kind in kinds]
-    lines = [["systems", "noise", "band of", *heads, "score"]]
-    for _, line in own[own["group"] == "all"].iterrows():
-        covers = [f"{100 * line[f'cover{p}_{kind}']:.1f}" for p in (50, 90) for kind in kinds]
-        score = f"{line['score90_raw']:.3g}"
-        lines.append([line["source"], f"{line['sigma']:g}", line["quantity"], *covers, score])
+    own = own[own["group"] == "all"]
+    noises = sorted(own["sigma"].unique())
+    lines = [["systems", "band of", *(f"noise {sigma:g}" for sigma in noises)]]
+    for (source, quantity), part in own.groupby(["source", "quantity"], sort=False):
+        covers = {
+            line["sigma"]: " / ".join(f"{100 * line[f'cover{p}_raw']:.1f}" for p in (50, 90))
+            for _, line in part.iterrows()
+        }
+        lines.append([source, quantity, *(covers.get(sigma, "") for sigma in noises)])
     return (
-        "Percent of the truth within bands of 50 and 90 %, as they come and with one factor from the "
-        "development systems; mean interval score of the 90 % band as it comes, in standard deviations of a "
-        f"trajectory or typical rates. *Stated*: by `field.scale`, else by an ensemble.\n\n{_table(lines)}"
+        "Percent of the truth within the bands of 50 and of 90 %, along the observed path (*own*) and along "
+        "one from another start (*other*). *Stated*: by `field.scale`, otherwise by an ensemble.\n\n"
+        f"{_table(lines)}"
     )
 
 

@@ -20,7 +20,7 @@ BENCHMARK = cli.Benchmark(
     default_models=("fim-ode", "sindy", "sindy-strong", "truth", "constant"),
     full_models=(
         "auto",
-        "auto:budget=fast",
+        "auto:effort=fast",
         "fim-ode",
         "fim-ode:refine=False",
         "sindy",
