@@ -32,6 +32,7 @@ _ENOUGH = 4  # searches that end in the best minimum: others are not needed
 _AT_LEAST = 8  # searches that are made in any case
 _ENOUGH_SHOWN, _AT_LEAST_SHOWN = 2, 3  # the same where pieces of measured states led to the starts
 _LONG = 20  # pieces of one run: its whole path may be chaotic, and is followed from few starts
+_LONGEST = 60  # the same: not even a fit that leaves more than the noise is followed from more
 _CLOSE = 10.0  # log-likelihood units of the best within which a minimum is polished
 _NEAR = 0.03  # of coordinates, or of 1: the same place
 _FOLLOWED = 1e-3  # of an observable's size: what pieces leave beyond counts
@@ -260,6 +261,20 @@ def refined(fit: Fit | None, problem: Problem, starts: Sequence[np.ndarray]) -> 
     if found is None or (fit is not None and fit.descent.value <= found.value):
         return fit
     return _replaced(fit, problem, found, len(problem.runs))
+
+
+def restarted(
+    fit: Fit | None, problem: Problem, shown: Sequence[np.ndarray] | None, n_starts: int, seed: int
+) -> Fit | None:
+    """The fit of whole paths from as many starts as are allowed, after pieces of these misled the searches.
+
+    None where no more starts are left, or the runs are so long that their whole paths may be chaotic.
+    """
+    if shown is None or (fit is not None and len(fit.values) >= n_starts):
+        return None
+    if max(len(c) for c in _all_cuts(problem, shown)) > _LONGEST:
+        return None
+    return fit_problem(problem, None, n_starts, seed)
 
 
 def resumed(problem: Problem, theta: np.ndarray) -> Fit:

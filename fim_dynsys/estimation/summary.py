@@ -15,12 +15,13 @@ from fim_dynsys.regression.criteria import noise_law
 
 _WIDE = 10.0  # sizes: a wide prior, which makes every error finite
 _UNKNOWN = 3.0  # sizes, or units of a logarithm: a larger error determines nothing
+_ROUGH = 0.3  # the same, of its value: a larger error is worth a word
 _RUN_AWAY = 1e6  # natural sizes
 _AT_BOUND = 1e-6  # of a coordinate, or of 1
 _APART = 0.5  # standard deviations beyond twice the noise: the path no longer follows
 _POOR, _POOR_AHEAD = 0.5, 0.6  # shares of the variance that whole paths and pieces are to explain
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, that are not to be left
-_AS_KNOWN = 1.5  # known errors: a fit that leaves no more is as good as the data
+_AS_KNOWN = 1.5  # noise levels: a fit that leaves no more is as good as the data
 _ENOUGH = 10  # samples of a column from which its noise can be estimated
 
 
@@ -38,8 +39,9 @@ class Summary:
         All parameters of equations and observables, known ones too.
     covariance : array (q, q)
         Of the estimated numbers, in their own units.
-    undetermined, at_bounds, run_away, alternatives : tuple of str
-        What a reader is to be warned of.
+    undetermined, rough, at_bounds, run_away, alternatives : tuple of str
+        What a reader is to be warned of; ``rough`` are parameters that the data determine within a third at
+        best, with their relative errors.
     states : list of arrays (K, d)
         Fitted states at the samples of each trajectory.
     noise_level : array (m,)
@@ -53,6 +55,7 @@ class Summary:
     parameters: dict[str, float]
     covariance: np.ndarray
     undetermined: tuple[str, ...]
+    rough: tuple[str, ...]
     at_bounds: tuple[str, ...]
     run_away: tuple[str, ...]
     alternatives: tuple[str, ...]
@@ -109,6 +112,7 @@ class Summary:
                 for p in space.parameters
                 if np.isfinite(p.low) or np.isfinite(p.high)
             },
+            "rough": list(self.rough),
             "at_bounds": list(self.at_bounds),
             "run_away": list(self.run_away),
             "alternatives": list(self.alternatives),
@@ -141,6 +145,11 @@ def summarise(described: Description, fit: Fit) -> Summary:
     at = (theta - space.low < near) | (space.high - theta < near)
     far = np.abs(np.log10(np.maximum(np.abs(natural), 1e-300) / space.size)) > np.log10(_RUN_AWAY)
     far &= (natural != 0.0) & np.where(space.log, True, np.abs(natural) > space.size) & vague
+    q = len(problem.parameters)
+    error = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))[:q]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = error / np.abs(natural[:q])
+    rough = [k for k in range(q) if relative[k] > _ROUGH and not vague[k]]
     states, whole = _paths(problem, fit)
     level, quality = _quality(described, fit, whole)
 
@@ -153,6 +162,7 @@ def summarise(described: Description, fit: Fit) -> Summary:
         parameters,
         covariance,
         named(vague),
+        tuple(f"{space.names[k]} ({_percent(relative[k])})" for k in rough),
         tuple(f"{name} = {found[name]:.4g}" for name in named(at)),
         tuple(f"{name} = {found[name]:.3g}" for name in named(far)),
         _alternatives(problem, fit),
@@ -160,6 +170,10 @@ def summarise(described: Description, fit: Fit) -> Summary:
         level,
         quality,
     )
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %" if share < _WIDE else f"more than {100.0 * _WIDE:.0f} %"
 
 
 def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
@@ -264,7 +278,8 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
     over = _over_noise(window, noise, objective.errors, fit)
     problems = []
     expected = bool(len(known)) and over < _AS_KNOWN
-    if not path_r2 > _POOR and window_r2 < _POOR_AHEAD and not expected:
+    by_pieces = not same and window_r2 >= _POOR_AHEAD and over < _AS_KNOWN
+    if not (path_r2 > _POOR or by_pieces or expected):
         problems.append(f"its path has R2 {path_r2:.2g} and follows {100 * follows:.0f} % of the record")
     if over > _NOTICED and np.max(window / spread, initial=0.0) > _SMALL:
         problems.append(f"it leaves {over:.2g} times the noise")

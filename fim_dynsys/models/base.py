@@ -35,6 +35,7 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField, omegas_of
 from fim_dynsys.fields.frame import OPEN, FitInfo
+from fim_dynsys.fields.inference import Trust
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.constraints_applied import contradictions
 from fim_dynsys.models.driving import InputFunction
@@ -275,8 +276,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         Warns
         -----
         FitWarning
-            The field does not describe the data; `field_.fit_info` says by how much. Or few samples decide:
-            others may describe them as well.
+            The field does not describe the data; `field_.fit_info` says by how much. Or trust in it is low,
+            or few samples decide: others may describe them as well.
 
         Examples
         --------
@@ -511,7 +512,16 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 "another model or other states may help.",
                 FitWarning,
             )
-        elif (few := scarcity(self.field_.fit_info)) is not None:
+            return
+        if self.field_.fit_info.trust is Trust.LOW:
+            warn(
+                f"{self._caller}.{method}: the data do not determine the field beyond them: what explains "
+                f"them about as well differs there by {self.field_.fit_info.inference.elsewhere:.1g} of the "
+                "spread of its rates, so trust is low; trust_along() says it of a path, ensemble() shows "
+                "others.",
+                FitWarning,
+            )
+        if (few := scarcity(self.field_.fit_info)) is not None:
             warn(
                 f"{self._caller}.{method}: {few}; other equations may fit as well, see ensemble().",
                 FitWarning,

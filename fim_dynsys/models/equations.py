@@ -19,7 +19,7 @@ from fim_dynsys.estimation.descent import Outcome
 from fim_dynsys.estimation.description import Description, describe
 from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.estimation.facts import negative_states, with_facts
-from fim_dynsys.estimation.fits import Fit, fit_problem, refined
+from fim_dynsys.estimation.fits import Fit, fit_problem, refined, restarted
 from fim_dynsys.estimation.happenings import read_begins
 from fim_dynsys.estimation.known import Known
 from fim_dynsys.estimation.summary import Summary, summarise
@@ -226,7 +226,8 @@ class EquationsModel(EstimatedModel):
         FitWarning
             The equations do not describe the data, or the search did not converge.
         DataWarning
-            The data do not determine some parameters, or some are at their bounds or run away.
+            The data do not determine some parameters, or only roughly, or some are at their bounds or run
+            away.
         """
         caller = f"{self._caller}.fit"
         if x_dot is not None or forcing is not None or time or order != 1:
@@ -345,6 +346,11 @@ class EquationsModel(EstimatedModel):
             better = refined(fit, problem, starts)
             if better is not None and better is not fit:
                 fit, summary = better, summarise(described, better)
+        if summary is not None and _is_poor(summary):
+            better = restarted(fit, problem, described.shown, self.n_starts, self.seed)
+            again = None if better is None else summarise(described, better)
+            if again is not None and _left(again) < _left(summary):
+                fit, summary = better, again
         if fit is None or summary is None:
             names = ", ".join(problem.space.names) or "no parameters"
             raise ValueError(
@@ -397,6 +403,7 @@ class EquationsModel(EstimatedModel):
                 DataWarning,
             )
         for kind, said in (
+            ("rough", "known only roughly: {}; profile() gives intervals."),
             ("at_bounds", "at their bounds: {}."),
             ("run_away", "beyond a million times their natural size: {}; the data may not determine them."),
             ("alternatives", "another minimum fits as well: {}."),
@@ -407,11 +414,16 @@ class EquationsModel(EstimatedModel):
 
 def _is_poor(summary: Summary) -> bool:
     """Whether a fit leaves more than the noise."""
-    return bool(summary.quality["residual_over_noise"] > _NOTICED)
+    return _left(summary) > _NOTICED
+
+
+def _left(summary: Summary) -> float:
+    """What a fit leaves, in noise levels."""
+    return float(summary.quality["residual_over_noise"])
 
 
 def _doubts(described: Description, fit: Fit, summary: Summary) -> list[str]:
     """Why a better minimum may exist, where whole paths were fitted and leave more than the noise."""
     if fit.problem is not described.problem or fit.descent.outcome is not Outcome.CONVERGED:
         return []
-    return [] if summary.quality["residual_over_noise"] < _AS_NOISE else list(fit.doubts)
+    return [] if _left(summary) < _AS_NOISE else list(fit.doubts)

@@ -161,7 +161,9 @@ def _facts(summary: Summary, errors: Sequence[np.ndarray] | Noise | None) -> Inf
     noise = errors if isinstance(errors, Noise) else (Noise.ESTIMATED if errors is None else Noise.GIVEN)
     unknown = summary.undetermined
     facts = Inference(noise=noise, undetermined=unknown)
-    return facts.noting(f"the data do not determine {', '.join(unknown)}") if unknown else facts
+    said = [f"the data do not determine {', '.join(unknown)}"] if unknown else []
+    said += [f"known only roughly: {', '.join(summary.rough)}"] if summary.rough else []
+    return facts.noting(*said)
 
 
 def _clock(taken: set[str]) -> str:

@@ -211,6 +211,40 @@ def test_alternatives_and_failures_are_said():
         )
 
 
+def reactor(seed):
+    """A stirred tank with 10 % noise (Seborg et al., Process Dynamics and Control, 2011, 2.4.6)."""
+    t = np.linspace(0.0, 12.0, 200)
+
+    def f(_, y):
+        burnt = 7.2e10 * np.exp(-8750.0 / y[1]) * y[0]
+        return [1.0 - y[0] - burnt, 350.0 - y[1] + 209.2 * burnt - 2.09 * (y[1] - 305.0)]
+
+    x = orbit(f, [0.9, 310.0], t, method="LSODA", rtol=1e-9, atol=1e-9)
+    y = x + 0.1 * x.std(axis=0) * np.random.default_rng(seed).standard_normal(x.shape)
+    return t, y
+
+
+REACTOR = {"c": "(cf-c)/th-k*exp(-E/T)*c", "T": "(Tf-T)/th+H*k*exp(-E/T)*c-U*(T-Tc)"}
+TRUE = {"cf": 1.0, "th": 1.0, "k": 7.2e10, "E": 8750.0, "Tf": 350.0, "H": 209.2, "U": 2.09, "Tc": 305.0}
+NEAR = {name: value * (1.27 if k % 2 else 1 / 1.27) for k, (name, value) in enumerate(TRUE.items())}
+
+
+def test_pieces_that_misled_a_fit_are_no_answer(monkeypatch):
+    t, y = reactor(1)
+    with monkeypatch.context() as patched:
+        patched.setattr("fim_dynsys.models.equations.restarted", lambda *given: None)
+        with pytest.warns(FitWarning, match="does not describe the data: its path has R2"):
+            load(REACTOR, start=NEAR, n_starts=20).fit(y, t, feature_names=["c", "T"])
+    with (
+        pytest.warns(DataWarning, match=r"known only roughly: .*k \(.. %\)"),
+        pytest.warns(DataWarning, match="do not determine"),
+        pytest.warns(FitWarning, match="without convergence"),
+    ):
+        model = load(REACTOR, start=NEAR, n_starts=20).fit(y, t, feature_names=["c", "T"])
+    assert not model.field_.fit_info.problems and model.field_.fit_info.path_r2 > 0.98
+    assert model.parameters_["E"] == pytest.approx(8750.0, rel=0.06)
+
+
 def test_a_pole_of_the_input_ends_a_path():
     t = np.arange(24.0)
     u = np.clip(np.sin(0.5 * t), 0, None) * 2

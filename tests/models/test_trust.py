@@ -119,11 +119,11 @@ def test_levels(apart, judge, problems, level):
 @pytest.mark.parametrize("name", ["fim-ode", "auto"])
 def test_trust_falls_with_noise(name, oscillation):
     t, x, noise = oscillation
-    apart = []
-    for sigma in (0.0, 0.4):
-        model = fim_dynsys.load(name).fit(x + sigma * noise, t)
-        apart.append(model.field_.fit_info.inference.elsewhere)
-    assert apart[0] < 1e-3 and apart[1] > 0.1
+    model = fim_dynsys.load(name).fit(x, t)
+    assert model.field_.fit_info.inference.elsewhere < 1e-3
+    with pytest.warns(FitWarning, match="trust is low"):
+        model.fit(x + 0.4 * noise, t)
+    assert model.field_.fit_info.trust is Trust.LOW and not model.field_.fit_info.problems
 
 
 def test_trust_is_printed_and_kept(oscillation, tmp_path, capsys):
