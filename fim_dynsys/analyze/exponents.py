@@ -13,6 +13,7 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    counted,
     labels,
     progress_bar,
     unwrap,
@@ -47,6 +48,9 @@ _TAPERED = 0.4  # share of the time on both flanks together; the other six tenth
 _BLOCKS = 4  # the fewest whose scatter says something: Student's t with three degrees of freedom
 _DEPENDENT = 2.0  # blocks that vary so much more than independent pieces would show that these are not
 _TELLING = 1e-2  # of the sum of the moduli: an error below which an exponent may be called 0
+_PASSES = 4  # two there and two back: two periods of an oscillation, slow or fast
+_CHANGES = 1e-6  # of an entry of the Jacobian, below which it counts as constant
+_GROUPS = 8  # of neighbouring pieces, whose scatter says whether pieces are independent
 _NORMAL, _STUDENT = 1.96, 3.18  # 97.5 % quantiles: for many pieces, for `_BLOCKS` blocks
 _SIGNIFICANT = 2.5  # standard errors: one in eighty by chance
 # What is left of an error that falls like 1 / t or a little more slowly, as a multiple of the change from the
@@ -74,6 +78,12 @@ class LyapunovSpectrum(Result):
         Sum of the exponents less that mean: should be zero; NaN likewise.
     duration : float
         Time that the estimate rests on, all pieces together.
+    span : float
+        Time along the orbit from the start of the first piece to the end of the last one.
+    passes : float
+        How often the slowest entry of the field's Jacobian went from the lowest third of its range to the
+        highest or back within `span`: twice in a period of an oscillation, once in a drift; infinite where
+        all are constant.
     supported : float
         Share of it at which the field is supported.
     status : Status
@@ -92,9 +102,16 @@ class LyapunovSpectrum(Result):
     divergence: float
     sum_error: float
     duration: float
+    span: float
+    passes: float
     supported: float
     status: Status
     jumps: str = ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether the orbit was followed for long enough, on its own time scale, to have a long-time mean."""
+        return self.passes >= _PASSES
 
     @property
     def dimension(self) -> float:
@@ -119,7 +136,8 @@ class LyapunovSpectrum(Result):
         return float(k + 1 if k + 1 == len(values) else k + 1 + sums[k] / abs(values[k + 1]))
 
     def _headline(self) -> str:
-        return f"Lyapunov exponents from {self.duration:.5g} units of time ({self.status.name.lower()})"
+        end = self.status.name.lower() if self.settled or self.status in FAILURES else "not settled"
+        return f"Lyapunov exponents from {self.duration:.5g} units of time ({end})"
 
     def _rows(self) -> Table:
         rows = zip(self.exponents, self.error, strict=True)
@@ -132,7 +150,22 @@ class LyapunovSpectrum(Result):
             check = (
                 f"sum less mean divergence {self.sum_error:.2g}; supported {self.supported:.0%} of the time"
             )
-        return [f"Kaplan-Yorke dimension {self.dimension:.5g}", check, *super()._notes()]
+        notes = [f"Kaplan-Yorke dimension {self.dimension:.5g}", check, *super()._notes()]
+        return notes if self.status in FAILURES else [*notes, self._window()]
+
+    def _window(self) -> str:
+        """How long the orbit was followed, on its own time scale."""
+        along = f"followed for {self.span:.5g} units of time"
+        if np.isinf(self.passes):
+            return f"{along}; the Jacobian is constant there"
+        times = counted(int(self.passes), "time")
+        went = f"{along}, in which the slowest entry of the Jacobian passed through its range {times}"
+        if self.settled:
+            return went
+        return (
+            f"{went}: too short for long-time means, and the errors do not cover the rest. "
+            "Expected a larger budget with fewer n_pieces, or limit_cycles for the multipliers of a cycle."
+        )
 
     def _variables(self) -> Variables:
         return {
@@ -143,6 +176,8 @@ class LyapunovSpectrum(Result):
             "times": (("step",), self.times),
             "divergence": ((), np.array(self.divergence)),
             "duration": ((), np.array(self.duration)),
+            "span": ((), np.array(self.span)),
+            "passes": ((), np.array(self.passes)),
             "supported": ((), np.array(self.supported)),
             "status": ((), np.array(self.status, dtype=object)),
         }
@@ -201,7 +236,8 @@ def lyapunov(
     Warns
     -----
     SimulationWarning
-        If the orbit could not be followed; the exponents are then NaN.
+        If the orbit could not be followed; the exponents are then NaN. If it was followed for a time too
+        short for means, as budgets are on stiff fields; the exponents are then those of that stretch.
 
     References
     ----------
@@ -224,13 +260,13 @@ def lyapunov(
     """
     field = unwrap(field, "lyapunov")
     x0 = _checked(field, x0, n_pieces, precision, budget, transient)
-    counted = CountedField(field)
+    followed = CountedField(field)
     jumps = ""
     try:
         with time_limit("lyapunov", max_seconds):
-            x, length, unit = _pieces(counted, x0, n_pieces, transient, budget)
-            jumps = _jumps(counted, x, length)
-            estimate = _Estimate(counted, x, length, unit, jumps)
+            x, length, unit = _pieces(followed, x0, n_pieces, transient, budget)
+            jumps = _jumps(followed, x, length)
+            estimate = _Estimate(followed, x, length, unit, jumps)
             estimate.run(precision, budget, progress)
     except _Failure as failure:
         warn(
@@ -239,8 +275,11 @@ def lyapunov(
             SimulationWarning,
         )
         exhausted = failure.status in SPENT
-        return _failed(field, failure.status, _effort(1, 0, counted, budget, exhausted))
-    return estimate.result(field, budget)
+        return _failed(field, failure.status, _effort(1, 0, followed, budget, exhausted))
+    found = estimate.result(field, budget)
+    if not found.settled:
+        warn(f"lyapunov: not settled, {found._window()}", SimulationWarning)
+    return found
 
 
 class _Failure(Exception):
@@ -348,7 +387,9 @@ class _Estimate:
         self.jumps = jumps
         self.field, self.x, self.length, self.unit = field, x, length, unit
         self.vectors = np.broadcast_to(np.eye(d), (n, d, d))
+        self.orbit = list(x)  # states in their order: the starts, then the way of the last piece
         self._forget()
+        self.run_for = 0.0
         self.segment = self._choose_segment()
         self._forget()
 
@@ -376,6 +417,8 @@ class _Estimate:
         if end.failed.any():
             raise _Failure(end.status[end.failed][0])
         self.x = end.x
+        self.orbit.append(end.x[-1])
+        self.run_for += duration
         self.vectors, triangle = np.linalg.qr(end.vectors)
         with np.errstate(divide="ignore"):
             growth = np.log(np.abs(np.diagonal(triangle, axis1=1, axis2=2)))
@@ -414,13 +457,30 @@ class _Estimate:
         each = np.tensordot(_taper(len(kept)), kept, 1)
         self.exponents = each.mean(axis=0)
         self.n_kept = len(kept)
-        pieces = each.std(axis=0, ddof=1) / np.sqrt(len(each))
+        pieces = _scatter(each)
         rate = np.array(self.divergence)[-len(kept) :] / self.segment
         self.mean_divergence = float((_taper(len(kept)) @ rate).mean())
         self.sum_error = float(self.exponents.sum() - self.mean_divergence)
         unchecked = _BY_NEIGHBOURS * np.abs(self.exponents).max() if self.jumps else abs(self.sum_error)
         systematic = unchecked + _RTOL * np.abs(self.exponents).max()
         self.error = np.maximum(_NORMAL * pieces, self._shared_error(kept, pieces)) + systematic
+
+    def _passes(self) -> float:
+        """How often the slowest changing entry of the Jacobian went through its range along the orbit.
+
+        Across jumps, which the Jacobian does not show, also the rates themselves.
+        """
+        x = np.array(self.orbit)
+        entries = (self.field.jacobian(x) * (self.length / self.length[:, None])).reshape(len(x), -1)
+        if self.jumps:
+            entries = np.hstack([entries, self.field(x) / self.length])
+        extent = np.ptp(entries, axis=0)
+        changes = extent > _CHANGES * np.abs(entries).max(axis=0)
+        if not changes.any():
+            return np.inf
+        share = (entries[:, changes] - entries[:, changes].min(axis=0)) / extent[changes]
+        sides = np.sign(np.trunc(3.0 * share.T) - 1.0)  # lowest third, between, highest third
+        return float(min(np.count_nonzero(np.diff(side[side != 0])) for side in sides))
 
     def _shared_error(self, kept: np.ndarray, pieces: np.ndarray) -> np.ndarray:
         """Half widths for what the pieces have in common, 0 where they vary as if independent.
@@ -453,12 +513,24 @@ class _Estimate:
             divergence=self.mean_divergence,
             sum_error=self.sum_error,
             duration=self.n_kept * self.segment * n,
+            span=_SPACING * self.unit * (n - 1) + self.run_for,
+            passes=self._passes(),
             supported=float(np.mean(self.supported)) if self.supported else 1.0,
             status=Status.SUCCESS,
             jumps=self.jumps,
             effort=_effort(n, len(self.growth), self.field, budget, self.exhausted),
             **labels(field),
         )
+
+
+def _scatter(each: np.ndarray) -> np.ndarray:
+    """Standard error of the mean over pieces (n, d), or over groups of neighbours where these are alike."""
+    alone = each.std(axis=0, ddof=1) / np.sqrt(len(each))
+    if len(each) < 2 * _GROUPS:
+        return alone
+    groups = np.array([group.mean(axis=0) for group in np.array_split(each, _GROUPS)])
+    joint = groups.std(axis=0, ddof=1) / np.sqrt(_GROUPS)
+    return np.where(joint > _DEPENDENT * alone, joint, alone)
 
 
 def _taper(n: int) -> np.ndarray:
@@ -483,6 +555,8 @@ def _failed(field: VectorField, status: Status, effort: Effort) -> LyapunovSpect
         divergence=np.nan,
         sum_error=np.nan,
         duration=0.0,
+        span=0.0,
+        passes=0.0,
         supported=np.nan,
         status=status,
         effort=effort,

@@ -125,3 +125,41 @@ def test_exponents_across_a_jump():
     assert "x1' jumps where x1 = 0" in str(found) and np.isnan(found.divergence)
     np.testing.assert_allclose(found.exponents, [0.0, -c / 2], atol=5e-3)
     assert (np.abs(found.exponents - [0.0, -c / 2]) <= 2 * found.error).all()
+
+
+def relaxation(mu):
+    return CallableField(
+        lambda s: np.stack([s[:, 1], mu * (1 - s[:, 0] ** 2) * s[:, 1] - s[:, 0]], axis=1), 2
+    )
+
+
+def fast_phase(x):
+    """A cycle of period 2 pi beside a state that decays a million times faster."""
+    u, v, w = x.T
+    r = 1 - u * u - v * v
+    return np.stack([r * u - v, r * v + u, -1e6 * (w - u)], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("field", "x0"),
+    [
+        (relaxation(1000.0), [2.0, 0.0]),  # a period of 1,614, of which a third of a unit is seen
+        (CallableField(fast_phase, 3), [1.0, 0.0, 0.0]),
+    ],
+)
+def test_stretch_of_a_stiff_orbit_is_not_settled(field, x0):
+    with pytest.warns(SimulationWarning, match="not settled"):
+        found = lyapunov(field, x0, n_pieces=32)
+    assert found.passes <= 1 and not found.settled and found.span < 1
+    assert "(not settled)" in str(found) and "too short for long-time means" in str(found)
+    assert found.to_xarray()["passes"] == found.passes
+
+
+def test_settled_exponents_state_their_window():
+    found = lyapunov(systems.get("van_der_pol").field(), [1.0, 1.0], n_pieces=64, budget=2_000_000)
+    periods = found.span / float(systems.get("van_der_pol").truth("period"))
+    assert found.settled and periods < found.passes < 2 * periods + 2
+    assert f"followed for {found.span:.5g} units of time" in str(found)
+    constant = lyapunov(CallableField(lambda x: x * [-1e6, -1.0], 2), [1.0, 1.0], n_pieces=8)
+    assert constant.settled and np.isinf(constant.passes) and "constant" in str(constant)
+    np.testing.assert_allclose(constant.exponents, [-1.0, -1e6], rtol=1e-5)

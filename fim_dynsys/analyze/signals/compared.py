@@ -20,7 +20,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.signals.chaos import delay_of, patterns_entropy, zero_one
-from fim_dynsys.analyze.signals.dimension import correlation_dimension
+from fim_dynsys.analyze.signals.dimension import FEWEST_TURNS, correlation_dimension, decorrelation
 from fim_dynsys.analyze.signals.records import Records, records_of
 from fim_dynsys.analyze.signals.recurrence import Recurrence, recurrence
 from fim_dynsys.errors import check_whole
@@ -32,6 +32,7 @@ from fim_dynsys.trajectories.container import Trajectories
 _ORDER = 5  # of the patterns of the permutation entropy, as its docstring says
 _PIECES, _BUDGET = 64, 400_000  # of Lyapunov exponents: two digits of a chaotic one
 _FEWEST, _TOP = 16, 8  # samples of a run; the highest eighth of the frequencies
+_LENGTH = "decorrelation times"
 DATA = "data"
 
 
@@ -76,6 +77,15 @@ class Measures(Result):
         ]
         return ["measure", *self.sources], rows
 
+    def _notes(self) -> list[str]:
+        short = [name for name, turns in self[_LENGTH].items() if turns < FEWEST_TURNS]
+        if not short:
+            return super()._notes()
+        return [
+            *super()._notes(),
+            f"Not settled, expected at least {FEWEST_TURNS} decorrelation times: {', '.join(short)}.",
+        ]
+
     def _variables(self) -> Variables:
         return {
             "measure": (("measure",), np.array(self.names)),
@@ -119,8 +129,9 @@ def measures(
     Measures
         By state: ``delay`` (first minimum of the mutual information, in time), ``permutation entropy`` (order
         5, that delay apart) and ``0-1 test``. Of all states: ``determinism`` and ``laminarity`` of recurrence
-        plots, ``correlation dimension``; for fields ``Kaplan-Yorke dimension`` and ``largest exponent``;
-        ``distance of states`` and ``distance of spectra`` to the data, see `metrics.attractor_distance`.
+        plots, ``correlation dimension``, and ``decorrelation times``, the length of the record in its own
+        unit of time; for fields ``Kaplan-Yorke dimension`` and ``largest exponent``; ``distance of states``
+        and ``distance of spectra`` to the data, see `metrics.attractor_distance`.
 
     Raises
     ------
@@ -242,6 +253,7 @@ def _with_noise(clean: Records, sd: np.ndarray, seed: int) -> Records:
 def _measured(records: Records, reference: Records, plots: list[Recurrence | None]) -> dict[str, float]:
     """Measures by name; the recurrence plot is added to `plots`, the first of which gives the radius."""
     found: dict[str, float] = {}
+    scale = decorrelation(records.x)
     for i, name in enumerate(records.names):
         series = records.state(i)
         delay = delay_of(reference.state(i))
@@ -258,6 +270,7 @@ def _measured(records: Records, reference: Records, plots: list[Recurrence | Non
         "determinism": plot.determinism,
         "laminarity": plot.laminarity,
     }
+    found[_LENGTH] = sum(map(len, records.x)) / scale
     if sum(map(len, records.x)) >= 50:
         found["correlation dimension"] = correlation_dimension(records.trajectories()).dimension
     return found

@@ -21,6 +21,9 @@ from fim_dynsys.analyze.signals.records import OfRecords, records_of
 from fim_dynsys.errors import check_whole
 from fim_dynsys.trajectories.container import Trajectories
 
+FEWEST_TURNS = 100
+"""Decorrelation times of a record below which long-time averages are those of a few passes."""
+
 _RADII = 49  # evenly in the logarithm, from the nearest pairs to the size of the set
 _LARGEST = 0.4  # of the root mean square distance from the mean
 _FEWEST_PAIRS = 500  # at the smallest radius of the fit: 5 % of noise in its logarithm
@@ -55,6 +58,10 @@ class CorrelationDimension(OfRecords):
         Samples behind it.
     theiler : int
         Pairs of at most so many samples apart do not count.
+    turns : float
+        Length of the record in its own unit of time, that in which its states decorrelate to 1 / e.
+    by_halves : ndarray (2,)
+        The same slope of the first and of the second half of the samples; NaN where they have too few pairs.
     dim, delay : int or None
         Of the delay embedding of a single state: coordinates, and samples between them; None where several
         states were given, which are taken as they are.
@@ -69,8 +76,16 @@ class CorrelationDimension(OfRecords):
     fitted: np.ndarray
     n_points: int
     theiler: int
+    turns: float
+    by_halves: np.ndarray
     dim: int | None = None
     delay: int | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the record is long on its own time scale, and its halves have the same dimension."""
+        change = float(np.abs(self.by_halves - self.dimension).max())
+        return self.turns >= FEWEST_TURNS and change <= max(2.0 * self.error, _UNEVEN * self.dimension)
 
     def _headline(self) -> str:
         whole = f"Correlation dimension of {counted(self.n_points, 'sample')}"
@@ -80,10 +95,16 @@ class CorrelationDimension(OfRecords):
         return f"{whole} of {name}, embedded in {dim} {self.delay} samples apart"
 
     def _notes(self) -> list[str]:
+        length = f"The record is {self.turns:.3g} of its decorrelation times long"
         if np.isfinite(self.dimension):
-            return super()._notes()
+            halves = " and ".join(f"{value:.3g}" for value in self.by_halves)
+            compared = f"{length}; its halves have {halves}."
+            if self.settled:
+                return [*super()._notes(), compared]
+            return [*super()._notes(), f"Not settled, expected a longer record. {compared}"]
         return [
             *super()._notes(),
+            f"{length}.",
             "No dimension: on no range of radii is the slope the same. Expected a longer record that comes "
             "back near itself, or radii above its noise.",
         ]
@@ -99,6 +120,8 @@ class CorrelationDimension(OfRecords):
             "fitted": (("radius_",), self.fitted),
             "dimension": ((), np.array(self.dimension)),
             "error": ((), np.array(self.error)),
+            "turns": ((), np.array(self.turns)),
+            "by_halves": (("half",), self.by_halves),
         }
 
 
@@ -170,7 +193,8 @@ def correlation_dimension(
         raise ValueError(f"correlation_dimension: expected at least 50 samples, got {n}.")
     unit = records.pooled.std(axis=0)
     runs = [x / np.where(unit > 0, unit, 1.0) for x in records.x]
-    theiler = 10 * decorrelation(runs) if theiler is None else int(theiler)
+    scale = decorrelation(runs)
+    theiler = 10 * scale if theiler is None else int(theiler)
     unfolding = None
     if len(records.names) == 1:
         runs, unfolding = _unfolded(runs)
@@ -192,11 +216,31 @@ def correlation_dimension(
         fitted=fitted,
         n_points=sum(map(len, runs)),
         theiler=theiler,
+        turns=n / scale,
+        by_halves=_by_halves(runs, window, grid, fitted),
         dim=None if unfolding is None else unfolding[0],
         delay=None if unfolding is None else unfolding[1],
         state_names=records.names,
         units=records.units,
     )
+
+
+def _by_halves(runs: Sequence[np.ndarray], window: int, grid: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+    """Slopes (2,) of both halves of the samples on the radii of the fit."""
+    if fitted.sum() < 2 * _PARTS:
+        return np.full(2, np.nan)
+    ends = grid[fitted][0], grid[fitted][-1]
+    if len(runs) > 1:
+        halves = [runs[: len(runs) // 2], runs[len(runs) // 2 :]]
+    else:
+        halves = [[part] for part in np.array_split(runs[0], 2)]
+    slopes = []
+    for half in halves:
+        if sum(map(len, half)) <= 2 * window:
+            return np.full(2, np.nan)
+        radii, sums, pairs = correlation_sum(half, window, ends)
+        slopes.append(_slope(radii, sums, pairs, sums > 0)[0])
+    return np.array(slopes)
 
 
 def _unfolded(runs: Sequence[np.ndarray]) -> tuple[list[np.ndarray], tuple[int, int]]:

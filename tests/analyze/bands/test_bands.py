@@ -8,6 +8,7 @@ from fim_dynsys import (
     FieldFamily,
     FieldPlane,
     Region,
+    SymbolicField,
     Trajectories,
     add_noise,
     analyze,
@@ -17,6 +18,7 @@ from fim_dynsys import (
 )
 from fim_dynsys.analyze.bands.lines import distances, nearest
 from fim_dynsys.analyze.bands.tipping import _interval
+from fim_dynsys.analyze.misfit import FITS, residuals
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.terms import Dictionary
@@ -370,3 +372,20 @@ def test_conditioned_draws_know_the_phase():
 def test_conditioned_draws_need_data():
     with pytest.raises(ValueError, match="a sum of terms with its data"):
         analyze.conditioned_draws(van_der_pol(1.0), EnsembleField([van_der_pol(1.0)] * 2))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02, 0.05])
+@pytest.mark.parametrize(("capture", "fits"), [(1.0, True), (1.15, False)])
+def test_correct_field_fits_sparse_samples(noise, capture, fits):
+    """Sixty samples of four turns: what smoothing leaves of their start is no error of the field."""
+    box = Region([0, 0], [4, 4])
+
+    def predator_prey(a):
+        eaten = f"{a}*x0*x1/(1 + x0)"
+        return SymbolicField([f"x0*(1 - x0/3) - {eaten}", f"{eaten} - .3*x1"], region=box)
+
+    t = np.linspace(0, 80, 60)
+    path = simulate(predator_prey(1.0), [[1.0, 1.0]], t).x[0]
+    observed = path + noise * path.std(axis=0) * np.random.default_rng(1).standard_normal(path.shape)
+    misfit, _ = residuals(predator_prey(capture), Trajectories.from_arrays(observed, t))
+    assert (misfit <= FITS) == fits

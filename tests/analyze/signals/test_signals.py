@@ -318,3 +318,14 @@ def test_a_state_is_a_number_or_a_name(measure):
     for state in (2, -1, 0.02, True, "c"):
         with pytest.raises(ValueError, match=rf"^{measure.__name__}: expected a state among .*'a', 'b'"):
             measure(records, state)
+
+
+@pytest.mark.parametrize(("t_end", "settled"), [(20, False), (400, True)])
+def test_dimension_of_a_short_record_is_not_settled(t_end, settled):
+    t = np.arange(0, t_end, 0.02)
+    path = simulate(LORENZ, [[1.0, 1.0, 20.0]], t).x[0]
+    found = correlation_dimension(Trajectories.from_arrays(path, t))
+    assert found.settled is settled and ("Not settled" in str(found)) is not settled
+    assert found.turns == pytest.approx(t_end / 0.32, rel=0.2)  # 16 samples
+    whole = measures(Trajectories.from_arrays(path[::5], t[::5]), progress=False)
+    assert ("Not settled" in str(whole)) is not settled
