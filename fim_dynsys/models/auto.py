@@ -43,7 +43,6 @@ from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, shares
 from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.genetic.engine import GENETIC
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.opinion import Opinion
@@ -308,7 +307,7 @@ class Auto(SearchedModel):
         signal = np.maximum(found.search.observations.signal_variance, 1e-300)
         out = []
         for row, field in zip(rows, fields, strict=True):
-            candidate, terms = row.item.candidate, terms_by_state(field)
+            candidate, terms = row.item, terms_by_state(field)
             out.append(
                 Alternative(
                     field,
@@ -326,9 +325,9 @@ class Auto(SearchedModel):
             )
         return Alternatives(out, found.judge.value)
 
-    def _simpler_than(self, found: Portfolio, preferred: int) -> list[FunctionCandidate]:
+    def _simpler_than(self, found: Portfolio, preferred: int) -> list[Candidate]:
         """What `simpler` finds, once for each portfolio: it fits for seconds."""
-        known: tuple[Portfolio, list[FunctionCandidate]] | None = vars(self).get("_simpler")
+        known: tuple[Portfolio, list[Candidate]] | None = vars(self).get("_simpler")
         if known is None or known[0] is not found:
             with progress_bar(self.progress, None, "alternatives", "structures", PATIENCE) as bar:
                 known = found, simpler(found.search, len(found.members[preferred].parameters), bar)
@@ -399,7 +398,7 @@ class Auto(SearchedModel):
             "best BIC with functions": min(functions, default=np.inf),
             "preferred": [
                 [
-                    found.members[k].candidate.origin.text(order.coordinates),
+                    found.members[k].origin.text(order.coordinates),
                     float(found.members[k].score),
                     float(weights[k]),
                 ]
@@ -425,13 +424,13 @@ class Auto(SearchedModel):
     ) -> DictionaryField | DrivenField:
         member, search, order = found.members[k], found.search, question.order
         plain = found.laws or search.restriction is not None
-        own = member.candidate if plain else _without_traces(search.observations, member)
+        own = member if plain else _without_traces(search.observations, member)
         chosen = own.origin.text(order.coordinates)
         said = report | {"chosen": chosen, "BIC": own.score, "weight": weight}
         facts = Inference(found.judge, notes=found.remarks)
         if not found.laws:
             question = replace(question, knowledge=found.constraints)
-            return question.answer(replace(member, candidate=own), said, facts, search)
+            return question.answer(own, said, facts, search)
         facts = with_relations(question.facts(facts, search), found.laws[k], search.observations, order)
         found_field = member.field(search.observations, order.trajectories, said, facts)
         field = order.field(found_field, question.context)
@@ -469,13 +468,12 @@ def _operator() -> FIMODE:
     return FIMODE(refine=False)
 
 
-def _without_traces(observations: Observations, member: FunctionCandidate) -> Candidate:
-    """The candidate of a member; where it follows the samples exactly, without terms that hardly show."""
-    candidate = member.candidate
+def _without_traces(observations: Observations, candidate: Candidate) -> Candidate:
+    """A candidate; where it follows the samples exactly, without terms that hardly show."""
     least = VARIANCE_FLOOR * observations.signal_variance
     if candidate.variance is None or not (candidate.variance <= least).all():
         return candidate
-    values = member.dictionary.evaluate(observations.with_inputs(np.concatenate(observations.path)))
+    values = candidate.dictionary.evaluate(observations.with_inputs(np.concatenate(observations.path)))
     shows = shares(values, candidate.coefficients) >= _TRACE
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
 

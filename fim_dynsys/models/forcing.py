@@ -120,7 +120,7 @@ def find_omega(trajectories: Trajectories, caller: str) -> float | None:
         scores = []
         for shift in (-width, 0.0, width):
             search = _search(samples, omega + shift)
-            scores.append(refine_over_windows(search, best).score)
+            scores.append(refine_over_windows(search.observations, best).score)
         bend = scores[0] - 2.0 * scores[1] + scores[2]
         if not (np.isfinite(bend) and bend > 0):
             break

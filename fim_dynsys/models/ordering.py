@@ -127,7 +127,7 @@ class CanonicalOrder:
         return values[np.ix_(self._place(self.states), rows, rows)]
 
     def free(self, dictionary: Dictionary, free: Iterable[Sequence[int]]) -> list[list[int]]:
-        """Fitted numbers inside functions, see `FunctionCandidate`, their terms as in `field`."""
+        """Fitted numbers inside functions, see `Candidate`, their terms as in `field`."""
         _, rows = reordered(dictionary, self._coordinates(dictionary))
         place = self._place(rows)
         return [[int(place[term]), int(slot), int(number)] for term, slot, number in free]

@@ -1,6 +1,6 @@
 """What a search is asked, and how a candidate becomes its answer: the same for every searched model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
@@ -19,7 +19,6 @@ from fim_dynsys.regression.criteria import Known, equal_errors
 from fim_dynsys.regression.observed import complete_inputs, complete_samples
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.families import radians_per_unit
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import over_windows
 from fim_dynsys.search.portfolio import Portfolio
@@ -139,7 +138,7 @@ class Question:
 
     def answer(
         self,
-        candidate: Candidate | FunctionCandidate,
+        candidate: Candidate,
         report: dict[str, Any],
         inference: Inference,
         search: Search | None = None,
@@ -148,8 +147,8 @@ class Question:
 
         Parameters
         ----------
-        candidate : Candidate or FunctionCandidate
-            Over the terms of the search, or of its own.
+        candidate : Candidate
+            Of the search.
         report : dict
             For ``field.fit_info``.
         inference : Inference
@@ -158,18 +157,12 @@ class Question:
             What the candidate was compared over; default the question's.
         """
         search = self.search if search is None else search
-        free: Iterable[Sequence[int]] = ()
-        if isinstance(candidate, FunctionCandidate):
-            free = self.order.free(candidate.dictionary, candidate.free)
-            search_of_terms, own = candidate.on(search.observations), candidate.candidate
-        else:
-            search_of_terms, own = search, candidate
         known = self.facts(inference, search)
-        found = own.field(search_of_terms, self.order.trajectories, report, known)
+        found = candidate.field(search.observations, self.order.trajectories, report, known)
         return with_errors(
             self.order.field(found, self.context),
-            own.refined,
-            free=free,
+            candidate.refined,
+            free=self.order.free(candidate.dictionary, candidate.free),
             knowledge=self.knowledge,
             degree=search.dictionary.degree,
             positions=self.positions or None,

@@ -349,8 +349,8 @@ def _trajectory_fit(
     seen = search.observations
     coefficients = np.zeros(support.shape)
     coefficients[support] = values
-    start = Candidate(coefficients, seen.start, Origin(Stage.GIVEN), "")
-    maps = compiled_maps(search.dictionary, support)
+    start = Candidate(coefficients, seen.start, search.dictionary, Origin(Stage.GIVEN))
+    maps = compiled_maps(start, seen.interval_curves)
     fit, facts = fit_samples(seen, start, values, maps, seen.path, prior_precision=precision)
     fitted = coefficients.copy()
     fitted[support] = fit.parameters
@@ -366,7 +366,7 @@ def _field_of(
     facts: Inference,
 ) -> DictionaryField:
     """A candidate in the units of the data, with what is known of the field that was found without rates."""
-    own = candidate.field(search, trajectories, dict(field.fit_info.report), facts)
+    own = candidate.field(search.observations, trajectories, dict(field.fit_info.report), facts)
     assert isinstance(own, DictionaryField)  # without inputs
     info, cut = own.fit_info, search.observations.cut is not None
     starts = field.fit_info.initial_states if cut else info.initial_states

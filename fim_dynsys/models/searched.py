@@ -15,7 +15,6 @@ from fim_dynsys.regression.criteria import Known, equal_errors, looks_clean
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import ExactSearch
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.genetic.engine import INSTALL, GeneticEffort, is_installed
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.opinion import Opinion
@@ -207,13 +206,10 @@ def _proposals(
     return proposals, {Stage.GENETIC.value: proposals.note}
 
 
-def _with_proposals(
-    pool: Pool, proposals: "Proposals", grown: list[FunctionCandidate], kept: int
-) -> list[FunctionCandidate]:
+def _with_proposals(pool: Pool, proposals: "Proposals", grown: list[Candidate], kept: int) -> list[Candidate]:
     """Candidates with functions and proposals of genetic programming, best first."""
     from fim_dynsys.search.genetic.proposals import fitted_proposals  # deferred: sympy
 
-    own = FunctionCandidate(pool.candidates[0], pool.search.dictionary)
-    best = min([own, *grown[:1]], key=lambda m: m.score)
+    best = min([pool.candidates[0], *grown[:1]], key=lambda m: m.score)
     fits = fitted_proposals(pool.search.observations, proposals, best, kept)
     return sorted(grown + fits, key=lambda m: m.score)

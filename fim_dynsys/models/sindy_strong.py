@@ -20,12 +20,12 @@ from fim_dynsys.regression.gaps import completed, errors_of_pairs
 from fim_dynsys.regression.observed import complete_inputs, complete_samples, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.windows import in_windows
-from fim_dynsys.search.candidates import refit
 from fim_dynsys.search.comparison import refine_through
 from fim_dynsys.search.horizon import follows, gather_windowed, resolves_motion
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.proposals import refit
 from fim_dynsys.search.pruning import refine
 from fim_dynsys.search.stages import Effort, Row, regressions, windows
 from fim_dynsys.trajectories.container import Trajectories
@@ -124,11 +124,11 @@ class StrongSINDy(SearchedModel):
         candidate = refit(search, support, facts.smoother)
         if facts.refined and support.any():
             if facts.window is None:
-                again, _ = refine(search, candidate, search.observations.path)
+                again, _ = refine(search.observations, candidate, search.observations.path)
             else:
-                again = refine_through(search, candidate)
+                again = refine_through(search.observations, candidate)
             candidate = again if np.isfinite(again.score) else candidate
-        found = candidate.field(search, context, field.fit_info.report, facts)
+        found = candidate.field(search.observations, context, field.fit_info.report, facts)
         return honoured(found, knowledge, self.degree)
 
     def _check(self, trajectories: Trajectories) -> None:

@@ -26,10 +26,10 @@ from fim_dynsys.regression.gaps import completed
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.pool import Pool
+from fim_dynsys.search.pruning import refine
 from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row, functions
 from fim_dynsys.search.units import (
     REFITTED,
@@ -52,7 +52,7 @@ class _Candidates(NamedTuple):
     """What a search found, best first."""
 
     question: Question
-    items: list[FunctionCandidate]
+    items: list[Candidate]
     scores: list[float]
     n_candidates: int
 
@@ -130,11 +130,11 @@ class SymbolicModel(SearchedModel):
                 notes["constraints"] = suggested.plain()
         best = found.items[0]
         report = {
-            "chosen": best.candidate.origin.text(order.coordinates),
+            "chosen": best.origin.text(order.coordinates),
             "score": found.scores[0],
             "candidates": found.n_candidates,
             "runners_up": [
-                [item.candidate.origin.text(order.coordinates), own]
+                [item.origin.text(order.coordinates), own]
                 for item, own in zip(found.items[1:4], found.scores[1:4], strict=True)
             ],
             "free_numbers": order.free(best.dictionary, best.free),
@@ -151,8 +151,8 @@ class SymbolicModel(SearchedModel):
         laws, order = clean.answers, question.order
         best = laws[0].item
         report = {
-            "chosen": best.candidate.origin.text(order.coordinates),
-            "score": best.candidate.score,
+            "chosen": best.origin.text(order.coordinates),
+            "score": best.score,
             "candidates": len(laws),
             "misses": laws[0].misses,
             "free_numbers": order.free(best.dictionary, best.free),
@@ -161,14 +161,14 @@ class SymbolicModel(SearchedModel):
         return law_field(laws[0], question.search.observations, order, question.context, report, facts)
 
     def _candidates(
-        self, question: Question, effort: Effort, others: Sequence[FunctionCandidate] = ()
+        self, question: Question, effort: Effort, others: Sequence[Candidate] = ()
     ) -> _Candidates:
         """All candidates, and what was found without the knowledge, fitted with it."""
         search, row = question.search, Row(_STAGES, effort)
         stages = len(_STAGES) + effort.functions.stages
         with progress_bar(self.progress, stages, "symbolic", "stages", PATIENCE) as bar:
             found = row.search(Pool(search, whole=True), bar.update)
-        items = [FunctionCandidate.of(found.candidates[0], search.dictionary)]
+        items = [found.candidates[0].in_use()]
         items += homogeneous(search.observations, found.functions, question.order.trajectories)
         items += fitted_with_constraints(search, others) if others else []
         scores = [extended_score(search.observations, item) for item in items]
@@ -234,8 +234,9 @@ class SymbolicModel(SearchedModel):
             coefficients[rows] = own
             free = [(int(rows[term]), slot, number) for term, slot, number in free]
             known = known.extended(search.dictionary, terms)
-        start = Candidate(coefficients, observations.start, Origin(Stage.GIVEN), "", restriction=known)
-        model, fit = FunctionCandidate.of(start, terms, free).fitted(observations, observations.path)
+        origin = Origin(Stage.GIVEN)
+        start = Candidate(coefficients, observations.start, terms, origin, restriction=known).in_use(free)
+        model, fit = refine(observations, start, observations.path)
         if not np.isfinite(model.parameters).all() or not math.isfinite(fit.misfit):
             raise ValueError(
                 f"{self._caller}.ensemble: expected a trajectory fit that converges, got one that diverges; "

@@ -1,78 +1,85 @@
-"""Sparse polynomial candidates from smoothed data, each judged by integrating it."""
+"""Candidate fields of a search: terms, numbers and scores, and how well each is followed by integration."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.inference import NOTHING_KNOWN, Inference
-from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.fields.terms import NUMBERS, Dictionary
 from fim_dynsys.regression.criteria import bic
 from fim_dynsys.regression.observed import SPLINE, Observations
-from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
-from fim_dynsys.regression.sparse import backward_path, normal_equations, solve_supports, stlsq
+from fim_dynsys.regression.refinement import TrajectoryFit, parameter_roots
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.restrictions import Restriction
 from fim_dynsys.trajectories.container import Trajectories
 
-STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5, True))
-"""Threshold, and whether it refers to columns and targets of unit root mean square."""
-
-BACKWARD_TOLERANCES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-"""Largest rise of the residual sum of squares by one drop, relative to the sum of squares of the slopes."""
-
 _SHARED = 0.1
 """Price of a term whose coefficient follows from others, in those of one that is fitted: of fields that fit
 alike, the one with fewer terms."""
 
+_LARGEST = 2e6  # numbers in the paths that are integrated at once: 16 MB
+
+_FIRST: dict[int, Kind] = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
+
 
 @dataclass(frozen=True)
 class Candidate:
-    """One candidate in scaled units and where it came from.
+    """One candidate in the units of a search, and where it came from.
 
     Attributes
     ----------
     coefficients : array (m, d)
-        Of the search's dictionary.
+        Of the terms.
     start : array (P, d)
         Initial states of the pieces.
+    dictionary : Dictionary
+        ``m`` terms: all those of a search, or those that the candidate uses.
     origin : Origin
         Which stage made it, and how.
     smoother : str
-        Name of the smoother.
+        Name of the smoother whose slopes were regressed; empty for none.
     score : float
-        BIC on the noisy samples.
+        BIC on the noisy samples, fitted numbers included.
     variance : array (d,) or None
         Weighted residual variances of the integrated candidate.
     refined : bool
         Whether the coefficients were fitted to the trajectories.
-    inner : int
-        Fitted numbers inside functions, which count as parameters.
     restriction : Restriction or None
-        What is known of the coefficients beforehand; None where all are free.
+        Prior knowledge of the coefficients; None where all are free.
+    free : int array (f, 3), optional
+        Numbers inside functions that are fitted: term, slot (place in `NUMBERS`), and which number it is.
+        Default: none.
+    labels : tuple of int
+        What each number was called before those out of use were left out.
     """
 
     coefficients: np.ndarray
     start: np.ndarray
+    dictionary: Dictionary
     origin: Origin
-    smoother: str
+    smoother: str = ""
     score: float = math.inf
     variance: np.ndarray | None = None
     refined: bool = False
-    inner: int = 0
     restriction: Restriction | None = None
+    free: np.ndarray = field(default_factory=partial(np.zeros, (0, 3), dtype=np.intp))
+    labels: tuple[int, ...] = ()
 
     @property
     def n_parameters(self) -> int:
         """Fitted numbers: coefficients that are not zero and not decided by others, and inner ones."""
         if self.restriction is None:
-            return int(np.count_nonzero(self.coefficients)) + self.inner
-        return self.restriction.count(self.coefficients) + self.inner
+            return int(np.count_nonzero(self.coefficients)) + len(self.labels)
+        return self.restriction.count(self.coefficients) + len(self.labels)
 
     @property
     def n_shared(self) -> int:
@@ -80,7 +87,7 @@ class Candidate:
         if self.restriction is None:
             return 0
         given = self.restriction.offset != 0.0
-        return max(int(np.count_nonzero(self.support & ~given)) - (self.n_parameters - self.inner), 0)
+        return max(int(np.count_nonzero(self.support & ~given)) - (self.n_parameters - len(self.labels)), 0)
 
     @property
     def support(self) -> np.ndarray:
@@ -92,9 +99,33 @@ class Candidate:
         """Whether the coefficients and the initial states are numbers."""
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.start).all())
 
+    def in_use(self, free: Iterable[Sequence[int]] | None = None) -> "Candidate":
+        """The terms in use alone, and what is free in them: (term, slot, number); default: what was."""
+        known = self.restriction
+        used = np.flatnonzero(self.support.any(axis=1) if known is None else known.rows_of(self.coefficients))
+        place = {int(term): i for i, term in enumerate(used)}
+        rows = self.labelled if free is None else free
+        rows = [(place[int(t)], int(slot), int(k)) for t, slot, k in rows if int(t) in place]
+        labels = tuple(sorted({k for *_, k in rows}))
+        rows = [(t, slot, labels.index(k)) for t, slot, k in rows]
+        return replace(
+            self,
+            coefficients=self.coefficients[used],
+            dictionary=self.dictionary.subset(used),
+            restriction=None if known is None else known.subset(used),
+            free=np.array(rows, dtype=np.intp).reshape(-1, 3),
+            labels=labels,
+        )
+
+    def paths(self, observations: Observations) -> list[np.ndarray]:
+        """States (n, d) at the samples of each piece, integrated; nan from where they leave every bound."""
+        search = Search(observations, self.dictionary)
+        found = search.paths(self.coefficients[None], self.start[None])[0]
+        return [own[: len(t)] for own, (t, _) in zip(found, observations.samples, strict=True)]
+
     def field(
         self,
-        search: Search,
+        observations: Observations,
         trajectories: Trajectories,
         report: dict,
         inference: Inference = NOTHING_KNOWN,
@@ -103,8 +134,8 @@ class Candidate:
 
         Parameters
         ----------
-        search : Search
-            Data and terms.
+        observations : Observations
+            Data.
         trajectories : Trajectories
             Context of the field.
         report, inference
@@ -114,9 +145,8 @@ class Candidate:
         -------
         DictionaryField, or DrivenField where there are inputs
         """
-        observations = search.observations
         still = np.zeros((len(self.coefficients), observations.n_inputs))
-        terms, coefficients = search.dictionary.rescaled(
+        terms, coefficients = self.dictionary.rescaled(
             np.concatenate([self.coefficients, still], axis=1),
             observations.extended_scale,
             observations.time_unit,
@@ -131,6 +161,124 @@ class Candidate:
         if observations.n_inputs:
             return DrivenField.of(terms, coefficients, trajectories, info)
         return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)
+
+    @property
+    def n_functions(self) -> int:
+        """Number of different functions; complements, multiples and given powers of a state counted once."""
+        d = self.dictionary
+        fitted = np.isin(np.arange(len(d)), self.free[:, 0])
+        second = np.where((d.kind == Kind.POWER) & ~fitted, 0.0, d.second)
+        rows = zip(d.kind, d.coordinate, d.inner, second, d.partner, d.shift, strict=True)
+        return len({(_FIRST.get(int(kind), int(kind)), *rest) for kind, *rest in rows if kind})
+
+    @cached_property
+    def structure(self) -> bytes:
+        """What candidates of the same terms have in common, whatever is fitted: numbers given or shared."""
+        d = self.dictionary
+        shapes = np.where(d.kind > 0, d.coordinate * 100 + d.kind, 0)
+        number = np.full((len(d), len(NUMBERS)), -1)
+        number[self.free[:, 0], self.free[:, 1]] = self.free[:, 2]
+        given = np.where((number >= 0) | (d.kind == 0)[:, None], 0.0, np.stack(d.numbers, axis=1))
+        given = np.char.mod("%.9g", given + 0.0)  # whatever rounding did; no -0
+        order = np.lexsort((*given.T, *(number.T >= 0), d.partner, *d.exponents.T, shapes))
+        places = {-1: -1}
+        number = np.array([places.setdefault(k, len(places)) for k in number[order].ravel().tolist()])
+        parts = (shapes, d.exponents, d.partner, self.support, given)
+        return b"|".join([*(np.ascontiguousarray(part[order]).tobytes() for part in parts), number.tobytes()])
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """Coefficients that are not zero, or the free numbers of a restriction, then those inside (q,)."""
+        known, coefficients = self.restriction, self.coefficients
+        if known is None:
+            return np.concatenate([coefficients[self.support], self.numbers])
+        return np.concatenate([known.numbers(coefficients)[known.active(coefficients)], self.numbers])
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Free numbers."""
+        numbers = np.zeros(len(self.labels))
+        for term, slot, k in self.free:
+            numbers[k] = self.dictionary.numbers[slot][term]
+        return numbers
+
+    @property
+    def labelled(self) -> list[tuple[int, int, int]]:
+        """Rows of ``free`` with what the numbers were called."""
+        return [(int(term), int(slot), self.labels[k]) for term, slot, k in self.free]
+
+    def fixed(self, number: int, value: float) -> "Candidate":
+        """The candidate with one of its numbers given."""
+        parameters = self.parameters
+        parameters[len(parameters) - len(self.labels) + number] = value
+        free = [(t, slot, self.labels[k]) for t, slot, k in self.free if k != number]
+        return self.with_parameters(parameters).in_use(free)
+
+    def with_numbers(self, parameters: np.ndarray) -> list[np.ndarray]:
+        """The dictionary's `numbers` by parameters (q,)."""
+        numbers = [part.copy() for part in self.dictionary.numbers]
+        first = len(parameters) - len(self.labels)
+        for term, slot, k in self.free:
+            numbers[slot][term] = parameters[first + k]
+        return numbers
+
+    def packed(self, parameters: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The dictionary's `packed` with its numbers by parameters (q,)."""
+        if not len(self.free):
+            return self.dictionary.packed
+        numbers = self.with_numbers(parameters)
+        for array in numbers:  # as those of a dictionary are, for which the kernels are compiled
+            array.flags.writeable = False
+        return *self.dictionary.packed[: -len(numbers)], *numbers
+
+    def with_parameters(self, parameters: np.ndarray, **known: Any) -> "Candidate":
+        """The candidate with other parameters (q,) and attributes."""
+        support, restriction = self.support, self.restriction
+        outer = parameters[: len(parameters) - len(self.labels)]
+        if restriction is None:
+            coefficients = np.zeros(support.shape)
+            coefficients[support] = outer
+        else:
+            free = restriction.numbers(self.coefficients)
+            free[restriction.active(self.coefficients)] = outer
+            coefficients = restriction.coefficients(free)
+        moved = replace(self, coefficients=coefficients, **known)
+        if not self.labels:
+            return moved
+        return replace(moved, dictionary=self.dictionary.with_numbers(*self.with_numbers(parameters)))
+
+    @property
+    def within_bounds(self) -> "Candidate":
+        """The nearest that keeps the bounds of the restriction."""
+        if self.restriction is None:
+            return self
+        return replace(self, coefficients=self.restriction.clipped(self.coefficients))
+
+    def drawn(
+        self, observations: Observations, fit: TrajectoryFit, deviates: np.ndarray
+    ) -> list["Candidate"]:
+        """Candidates with parameters drawn about these by the linearised fit.
+
+        Parameters
+        ----------
+        observations : Observations
+            Data.
+        fit : TrajectoryFit
+            From `refine`, about these parameters.
+        deviates : array (n, q)
+            In independent standard errors of the parameters; normal ones give the normal approximation of
+            the posterior.
+
+        Returns
+        -------
+        list of Candidate
+            This one, where the fit is nowhere near linear: its information is not finite.
+        """
+        roots = parameter_roots(fit, observations.n_values)
+        if not np.isfinite(roots).all():
+            return [self] * len(deviates)
+        draws = self.parameters + deviates @ roots
+        return [self.with_parameters(parameters).within_bounds for parameters in draws]
 
 
 def shares(values: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
@@ -152,125 +300,9 @@ def no_motion(search: Search) -> Candidate:
     seen, known = search.observations, search.restriction
     at_rest = np.stack([z.mean(axis=0) for _, z in seen.samples])
     still = np.zeros((len(search.dictionary), seen.dim)) if known is None else known.still
-    return Candidate(still, at_rest, Origin(Stage.NO_MOTION), SPLINE.name, restriction=known)
-
-
-def propose(
-    search: Search, degrees: Sequence[int] = (1, 2, 3), smoothers: Sequence[Smoother] = TIME_AWARE
-) -> list[Candidate]:
-    """Sparse fits of smoothed slopes on the dictionary's terms of each degree.
-
-    Parameters
-    ----------
-    search : Search
-        Data and terms.
-    degrees : sequence of int
-        Largest total degrees.
-    smoothers : sequence of Smoother
-        From `fim_dynsys.regression.smoothing`.
-
-    Returns
-    -------
-    list of Candidate
-        Without scores and without duplicates.
-    """
-    observations, known = search.observations, search.restriction
-    candidates = [no_motion(search)]
-    smoothed = [observations.smoothed(smoother) for smoother in smoothers]
-    problems = [
-        _weighted_equations(search, smoother, *_stacked(fits))
-        for smoother, fits in zip(smoothers, smoothed, strict=True)
-    ]
-    gram, moment, total = (np.stack(part) for part in zip(*problems, strict=True))
-    total_degree = search.dictionary.exponents.sum(axis=1)
-    found: list[tuple[Origin, np.ndarray]] = []
-    seen = set()
-    for degree in degrees:
-        inside = np.flatnonzero(total_degree <= degree)
-        if degree > 1 and len(inside) * 2 > observations.n:
-            continue
-        if known is not None:
-            coefficients = _restricted_fits(known, inside, gram, moment, total)
-        else:
-            fits = _sparse_fits(gram[..., inside[:, None], inside], moment[..., inside], total)
-            coefficients = np.zeros((*fits.shape[:2], len(search.dictionary), observations.dim))
-            coefficients[:, :, inside] = np.swapaxes(fits, -1, -2)
-        origins = [Origin(Stage.REGRESSION, f"degree {degree}, {name}") for name in _SETTINGS]
-        found += zip(origins, coefficients, strict=True)
-    for number, (smoother, own) in enumerate(zip(smoothers, smoothed, strict=True)):
-        start = np.stack([states[0] for states, _ in own])
-        for origin, coefficients in found:
-            values = coefficients[number]
-            key = values.tobytes()
-            if key not in seen and np.isfinite(values).all():
-                seen.add(key)
-                candidates.append(Candidate(values, start, origin, smoother.name, restriction=known))
-    return candidates
-
-
-def _stacked(fits: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """States and slopes (N, d) of all pieces."""
-    states, slopes = zip(*fits, strict=True)
-    return np.concatenate(states), np.concatenate(slopes)
-
-
-def _weighted_equations(
-    search: Search, smoother: Smoother, states: np.ndarray, slopes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    root = np.sqrt(search.observations.row_weights(smoother))[:, None]
-    columns = search.dictionary.evaluate(search.observations.with_inputs(states))
-    return normal_equations(root * columns, root * slopes)
-
-
-_SETTINGS = [
-    *(f"STLSQ {s}{' normalised' if u else ''}" for s, u in STLSQ_SETTINGS),
-    *(f"backward {tolerance:g}" for tolerance in BACKWARD_TOLERANCES),
-]
-
-
-def _sparse_fits(gram: np.ndarray, moment: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """Coefficients (settings, smoothers, d, m) of each of the settings."""
-    threshold = np.array([s for s, _ in STLSQ_SETTINGS])[:, None, None]
-    unit = np.array([u for _, u in STLSQ_SETTINGS])[:, None, None]
-    thresholded = stlsq(gram, moment, np.where(unit, threshold * np.sqrt(total), threshold), 0.05, unit)
-    backward = backward_path(gram, moment, total[..., None] * np.array(BACKWARD_TOLERANCES))
-    return np.concatenate([thresholded, np.moveaxis(backward, -2, 0)])
-
-
-def _restricted_fits(
-    known: Restriction, inside: np.ndarray, gram: np.ndarray, moment: np.ndarray, total: np.ndarray
-) -> np.ndarray:
-    """As `_sparse_fits` of the free numbers of a restriction: coefficients (settings, smoothers, m, d).
-
-    Equations that share numbers are one regression, in which each counts by its own slopes; numbers that move
-    terms outside the degree stay zero.
-    """
-    m, d = known.offset.shape
-    outside = np.ones(m, dtype=bool)
-    outside[inside] = False
-    reaches = np.logical_or.reduce(known.basis.reshape(m, d, -1)[outside] != 0.0, axis=(0, 1))
-    smoothers = len(total)
-    values = np.zeros((len(_SETTINGS), smoothers, len(known.place)))
-    for equations, numbers in known.blocks:
-        numbers = numbers[~reaches[numbers]]
-        if not len(numbers):
-            continue
-        own = known.part(equations, numbers)
-        mean = total[:, equations].mean(axis=1, keepdims=True)
-        weight = mean / np.where(total[:, equations] > 0, total[:, equations], mean)
-        part_gram = gram[:, equations] * weight[..., None, None]
-        part_moment = moment[:, equations] * weight[..., None]
-        left, right = own.equations(part_gram, part_moment)
-        offsets = np.einsum("skm,mk->s", 2.0 * part_moment, own.offset)
-        offsets -= np.einsum("mk,skml,lk->s", own.offset, part_gram, own.offset)
-        rest = np.maximum((weight * total[:, equations]).sum(axis=1) - offsets, 0.0)
-        fits = _sparse_fits(left[:, None], right[:, None], rest[:, None])
-        values[:, :, numbers] = fits[:, :, 0]
-        for k in range(smoothers):
-            for fit, out in zip(fits[:, k, 0], values[:, k], strict=True):
-                if own.required.any() or (fit < own.low).any() or (fit > own.high).any():
-                    out[numbers] = own.solved(left[k], right[k], fit != 0.0)
-    return known.coefficients(values)
+    return Candidate(
+        still, at_rest, search.dictionary, Origin(Stage.NO_MOTION), SPLINE.name, restriction=known
+    )
 
 
 def score(observations: Observations, candidate: Candidate, variance: np.ndarray) -> Candidate:
@@ -325,13 +357,13 @@ def log_alike(dictionary: Dictionary, dim: int) -> np.ndarray:
     return np.log(np.column_stack(counts))
 
 
-def judge(search: Search, candidates: list[Candidate]) -> list[Candidate]:
+def judge(observations: Observations, candidates: list[Candidate]) -> list[Candidate]:
     """Integrate every candidate from its own start over the observation times and score it by BIC.
 
     Parameters
     ----------
-    search : Search
-        Data and terms.
+    observations : Observations
+        Data.
     candidates : list of Candidate
         Any scores are replaced.
 
@@ -340,45 +372,17 @@ def judge(search: Search, candidates: list[Candidate]) -> list[Candidate]:
     list of Candidate
         The same, scored, best first; candidates that diverge score infinity.
     """
-    observations = search.observations
     if not candidates:
         return []
-    scored = []
-    chunk = max(1, int(2e6 / observations.z.size))
-    for first in range(0, len(candidates), chunk):
-        part = candidates[first : first + chunk]
-        coefficients = np.stack([c.coefficients for c in part])
-        start = np.stack([c.start for c in part])
-        paths = search.paths(coefficients, start)
-        scored += _scored(observations, part, observations.residual_variance(paths))
-    return sorted(scored, key=lambda c: c.score)
-
-
-def refit(search: Search, support: np.ndarray, smoother_name: str) -> Candidate:
-    """Least squares on given terms, with the slopes of one smoother.
-
-    Parameters
-    ----------
-    search : Search
-        Data and terms.
-    support : bool array (m, d)
-        Which coefficients may be non-zero.
-    smoother_name : str
-        Name of one of the time-aware smoothers.
-
-    Returns
-    -------
-    Candidate
-        Without a score.
-    """
-    smoother = next((s for s in TIME_AWARE if s.name == smoother_name), SPLINE)
-    fits = search.observations.smoothed(smoother)
-    gram, moment, _ = _weighted_equations(search, smoother, *_stacked(fits))
-    known = search.restriction
-    if known is None:
-        coefficients = solve_supports(gram, moment, support.T).T
-    else:
-        left, right = known.equations(gram, moment)
-        coefficients = known.coefficients(known.solved(left, right, known.numbers(support)))
-    start = np.stack([s[0] for s, _ in fits])
-    return Candidate(coefficients, start, Origin(Stage.REFIT), smoother.name, restriction=known)
+    of_terms: dict[int, list[int]] = {}
+    for place, candidate in enumerate(candidates):
+        of_terms.setdefault(id(candidate.dictionary), []).append(place)
+    variances = np.empty((len(candidates), observations.dim))
+    chunk = max(1, int(_LARGEST / observations.z.size))
+    for places in of_terms.values():
+        for first in range(0, len(places), chunk):
+            part = [candidates[place] for place in places[first : first + chunk]]
+            coefficients, start = np.stack([c.coefficients for c in part]), np.stack([c.start for c in part])
+            paths = Search(observations, part[0].dictionary).paths(coefficients, start)
+            variances[places[first : first + chunk]] = observations.residual_variance(paths)
+    return sorted(_scored(observations, candidates, variances), key=lambda c: c.score)

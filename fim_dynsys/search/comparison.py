@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.regression.windows import in_windows, split_at
 from fim_dynsys.search.candidates import Candidate, judge, no_motion
@@ -55,11 +56,11 @@ def compared(pool: Pool, structures: int) -> Pool:
     if not structures or explains(search.observations, found[0]):
         return pool
     met, fits = fit_in_windows(search, found, structures)
-    pool = pool.adding(merged(search, met, fits))
+    pool = pool.adding(merged(search.observations, met, fits))
     level = None if explains(search.observations, pool.candidates[0]) else _climbed(search, fits)
     if level is None:
         return pool
-    pool = pool.adding(_in_one_piece(search, level))
+    pool = pool.adding(_in_one_piece(search.observations, level))
     best = pool.candidates[0]
     if pool.whole or explains(search.observations, best):
         return pool
@@ -71,7 +72,7 @@ def compared(pool: Pool, structures: int) -> Pool:
     if follows(search.observations, best) and (lacking or level.length < _PREDICTED):
         return pool
     seen = level.search
-    candidates = distinct(_staying(search, judge(seen, [no_motion(seen), *level.candidates])))
+    candidates = distinct(_staying(search, judge(seen.observations, [no_motion(seen), *level.candidates])))
     return replace(pool, search=seen, candidates=candidates, lacking=lacking)
 
 
@@ -124,20 +125,20 @@ def _climbed(search: Search, fits: list[tuple[Candidate, TrajectoryFit]]) -> _Le
     return level
 
 
-def _in_one_piece(search: Search, level: _Level) -> list[Candidate]:
+def _in_one_piece(observations: Observations, level: _Level) -> list[Candidate]:
     """Fits over windows, fitted again to whole records."""
     if level.search.observations.cut is None:
         return level.candidates
     candidates = []
     for candidate, nodes in level.fits:
-        paths, count = split_at(search.observations, nodes), len(level.search.observations.samples)
+        paths, count = split_at(observations, nodes), len(level.search.observations.samples)
         best = candidate
         while count > 1 and np.isfinite(best.score):
             count //= _LONGER
-            best, fit = refine(search, best, paths, (max(count // len(paths), 1),), _ITERATIONS)
+            best, fit = refine(observations, best, paths, (max(count // len(paths), 1),), _ITERATIONS)
             paths = fit.paths
             candidates.append(best)
-    return judge(search, [c for c in candidates if c.is_finite])
+    return judge(observations, [c for c in candidates if c.is_finite])
 
 
 def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.ndarray]]) -> _Level | None:
@@ -150,8 +151,8 @@ def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.nd
     for candidate, nodes in begun[:_CLIMBED]:
         paths = split_at(own.observations, nodes)
         start = np.stack([path[0] for path in paths])
-        candidates += pruned(own, replace(candidate, start=start), paths, (1,))[0]
-    judged = judge(own, [c for c in candidates if c.is_finite])
+        candidates += pruned(own.observations, replace(candidate, start=start), paths, (1,))[0]
+    judged = judge(own.observations, [c for c in candidates if c.is_finite])
     chosen = reselect(own, judged, _RESELECTED, _RESELECTIONS)
     ranked = sorted([*judged, *chosen], key=lambda c: c.score)
     kept: list[tuple[Candidate, np.ndarray]] = []
@@ -161,33 +162,25 @@ def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.nd
         if key in seen or not np.isfinite(candidate.score) or not candidate.support.any():
             continue
         seen.add(key)
-        kept.append((candidate, path_of(own, candidate)))
+        kept.append((candidate, np.concatenate(candidate.paths(own.observations))))
         if len(kept) == _CLIMBED:
             break
     return _Level(own, length, kept, ranked) if kept else None
 
 
-def refine_through(search: Search, candidate: Candidate) -> Candidate:
-    """A candidate fitted over short windows, then over ever longer ones up to those of the search."""
-    longest = max(t[-1] for t, _ in search.observations.samples)
-    nodes, length = np.concatenate(search.observations.path), _SHORTEST
+def refine_through(observations: Observations, candidate: Candidate) -> Candidate:
+    """A candidate fitted over short windows, then over ever longer ones up to those observed."""
+    longest = max(t[-1] for t, _ in observations.samples)
+    nodes, length = np.concatenate(observations.path), _SHORTEST
     while True:
-        seen = search.observations if length >= longest else in_windows(search.observations, length)
+        seen = observations if length >= longest else in_windows(observations, length)
         paths = split_at(seen, nodes)
         begun = replace(candidate, start=np.stack([path[0] for path in paths]))
-        candidate, fit = refine(replace(search, observations=seen), begun, paths, (1,))
+        candidate, fit = refine(seen, begun, paths, (1,))
         nodes = np.concatenate(fit.paths)
         if length >= longest or not np.isfinite(candidate.score):
             return candidate
         length *= _LONGER
-
-
-def path_of(search: Search, candidate: Candidate) -> np.ndarray:
-    """The candidate's states (N, d) at all samples."""
-    path = search.paths(candidate.coefficients[None], candidate.start[None])[0]
-    return np.concatenate(
-        [own[: len(t)] for own, (t, _) in zip(path, search.observations.samples, strict=True)]
-    )
 
 
 def _staying(search: Search, candidates: list[Candidate]) -> list[Candidate]:

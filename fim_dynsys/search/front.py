@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fim_dynsys.search.candidates import Candidate, judge, propose
-from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.proposals import propose
 from fim_dynsys.search.pruning import distinct_structures, improve
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class FrontMember:
     ----------
     place : int
         Among the members of the portfolio.
-    item : FunctionCandidate
+    item : Candidate
         Terms and numbers.
     misses : float
         Root mean square of what it leaves of the samples, in standard deviations of the coordinates.
@@ -37,12 +37,12 @@ class FrontMember:
     """
 
     place: int
-    item: FunctionCandidate
+    item: Candidate
     misses: float
     tied: bool
 
 
-def simpler(search: Search, size: int, bar: "tqdm | None" = None) -> list[FunctionCandidate]:
+def simpler(search: Search, size: int, bar: "tqdm | None" = None) -> list[Candidate]:
     """The best regressed structures of every number of terms below `size`, fitted and pruned.
 
     A choice keeps few of them: one that leaves clearly more of the samples is out of the question as an
@@ -59,18 +59,18 @@ def simpler(search: Search, size: int, bar: "tqdm | None" = None) -> list[Functi
 
     Returns
     -------
-    list of FunctionCandidate
+    list of Candidate
         Scored.
     """
-    ranked = judge(search, propose(search, range(1, search.dictionary.degree + 1)))
+    ranked = judge(search.observations, propose(search, range(1, search.dictionary.degree + 1)))
     started: list[Candidate] = []
     for n in range(1, size):
         of_size = [c for c in ranked if np.count_nonzero(c.support) == n]
         started += list(distinct_structures(of_size, _STARTED, n))
     if bar is not None:
         bar.reset(len(started))
-    fitted = improve(search, started, len(started), done=bar.update if bar is not None else None)
-    return [FunctionCandidate.of(c, search.dictionary) for c in fitted if c.refined and np.isfinite(c.score)]
+    fitted = improve(search.observations, started, len(started), done=bar.update if bar is not None else None)
+    return [c.in_use() for c in fitted if c.refined and np.isfinite(c.score)]
 
 
 def front(found: Portfolio, preferred: int) -> list[FrontMember]:
@@ -93,7 +93,7 @@ def front(found: Portfolio, preferred: int) -> list[FrontMember]:
     signal = np.maximum(found.search.observations.signal_variance, 1e-300)
     best: dict[bytes, tuple[int, float, int]] = {}
     for place, item in enumerate(found.members):
-        variance = item.candidate.variance
+        variance = item.variance
         if variance is None or not np.isfinite(variance).all():
             continue
         misses = float(np.sqrt(np.mean(np.maximum(variance, 0.0) / signal)))

@@ -10,8 +10,9 @@ from fim_dynsys.regression.observed import Observations, padded_curves
 from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import Smoother
-from fim_dynsys.search.candidates import Candidate, judge, propose, score
+from fim_dynsys.search.candidates import Candidate, judge, score
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.proposals import propose
 from fim_dynsys.search.pruning import (
     ITERATIONS,
     distinct_structures,
@@ -84,14 +85,14 @@ def fit_in_windows(
     fitted, fits = [], {}
     ranked = _judged(search, candidates, windows)
     for candidate in distinct_structures(ranked, structures, most_terms(search.observations.dim)):
-        found, best, fit = pruned(search, candidate, search.observations.path, (count,))
+        found, best, fit = pruned(search.observations, candidate, search.observations.path, (count,))
         fitted += found
         fits[best.support.tobytes()] = best, fit
     return fitted, sorted(fits.values(), key=lambda own: own[0].score)
 
 
 def merged(
-    search: Search, candidates: list[Candidate], fits: list[tuple[Candidate, TrajectoryFit]]
+    observations: Observations, candidates: list[Candidate], fits: list[tuple[Candidate, TrajectoryFit]]
 ) -> list[Candidate]:
     """Fits of `fit_in_windows` with ever fewer windows, until one is left; all that was found, best first.
 
@@ -101,13 +102,13 @@ def merged(
     """
     candidates = list(candidates)
     for best, fit in fits[:_MERGED_FITS]:
-        remaining = window_count(search.observations)
+        remaining = window_count(observations)
         while remaining > 1 and np.isfinite(best.score):
             remaining = max(remaining // _MERGED, 1)
             steps = _LAST_ITERATIONS if remaining == 1 else ITERATIONS
-            best, fit = refine(search, best, fit.paths, (remaining,), steps)
+            best, fit = refine(observations, best, fit.paths, (remaining,), steps)
             candidates.append(best)
-    return judge(search, [c for c in candidates if c.is_finite])
+    return judge(observations, [c for c in candidates if c.is_finite])
 
 
 def gather_windowed(search: Search, structures: int, smoothers: Sequence[Smoother]) -> list[Candidate]:
@@ -138,15 +139,14 @@ def gather_windowed(search: Search, structures: int, smoothers: Sequence[Smoothe
     )
     candidates = []
     for candidate in distinct_structures(ranked, structures, _TERMS_PER_STATE * search.observations.dim):
-        candidates += refine_and_prune(search, candidate, search.observations.path, (count,))
+        candidates += refine_and_prune(search.observations, candidate, search.observations.path, (count,))
     candidates = [c for c in candidates if c.is_finite]
     return sorted(ranked + candidates, key=lambda c: c.score)
 
 
-def refine_over_windows(search: Search, candidate: Candidate) -> Candidate:
+def refine_over_windows(observations: Observations, candidate: Candidate) -> Candidate:
     """The candidate's coefficients fitted to the trajectories with a free start in every window."""
-    count = window_count(search.observations)
-    return refine(search, candidate, search.observations.path, (count,))[0]
+    return refine(observations, candidate, observations.path, (window_count(observations),))[0]
 
 
 def window_count(observations: Observations) -> int:

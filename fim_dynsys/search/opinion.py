@@ -67,10 +67,11 @@ def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> lis
     seen = {c.support.tobytes() for c in known if c.refined}
     known_facts = search.restriction
     origin = Origin(Stage.SOLVE, number=len(opinion.solves) - 1)
+    seen_samples = search.observations
     said = Candidate(
-        opinion.solves[-1], search.observations.start, origin, Stage.SOLVE.value, restriction=known_facts
+        opinion.solves[-1], seen_samples.start, search.dictionary, origin, restriction=known_facts
     )
-    (solve,) = judge(search, [said])
+    (solve,) = judge(seen_samples, [said])
     met = []
     for ratio in RATIOS:
         support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
@@ -85,7 +86,7 @@ def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> lis
             coefficients=kept,
             origin=Origin(Stage.STRUCTURE, f"at {ratio:g} deviations"),
         )
-        met += refine_and_prune(search, start, search.observations.path)
+        met += refine_and_prune(seen_samples, start, seen_samples.path)
     return [c for c in met if c.is_finite]
 
 
@@ -95,8 +96,8 @@ def solves(search: Search, opinion: Opinion) -> list[Candidate]:
         Candidate(
             values,
             search.observations.start,
+            search.dictionary,
             Origin(Stage.SOLVE, number=k),
-            Stage.SOLVE.value,
             restriction=search.restriction,
         )
         for k, values in enumerate(opinion.solves)

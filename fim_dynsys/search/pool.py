@@ -8,7 +8,6 @@ import numpy as np
 from fim_dynsys.fields.inference import Inference
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.candidates import Candidate, price_of_choice
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.problem import Search
@@ -30,7 +29,7 @@ class Pool:
     candidates : list of Candidate
         Of the search's terms, integrated over the whole records or the windows and scored by BIC, best
         first, without two of the same coefficients.
-    functions : list of FunctionCandidate
+    functions : list of Candidate
         Of terms of their own, scored likewise.
     opinion : Opinion or None
         Of a pretrained operator.
@@ -45,7 +44,7 @@ class Pool:
 
     search: Search
     candidates: list[Candidate] = field(default_factory=list)
-    functions: list[FunctionCandidate] = field(default_factory=list)
+    functions: list[Candidate] = field(default_factory=list)
     opinion: Opinion | None = None
     besides: list[Candidate] = field(default_factory=list)
     whole: bool = False

@@ -11,9 +11,8 @@ from fim_dynsys.fields.posterior import law_deviates
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.observed import STEP_LIMIT
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.search.candidates import log_alike, price_of_choice
+from fim_dynsys.search.candidates import Candidate, log_alike, price_of_choice
 from fim_dynsys.search.exact.laws import Law
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import explains
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.local import (
@@ -27,6 +26,7 @@ from fim_dynsys.search.local import (
 )
 from fim_dynsys.search.pool import Pool, shortlist
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import refine
 
 _MARGIN = 8.0
 """BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
@@ -49,7 +49,7 @@ class Portfolio:
     ----------
     search : Search
         Data and monomials, the opinion's terms.
-    members : list of FunctionCandidate
+    members : list of Candidate
         What is chosen from.
     local : LocalFit or None
         A field of no equation, where several trajectories are there to choose it by and none of the members
@@ -69,7 +69,7 @@ class Portfolio:
     """
 
     search: Search
-    members: list[FunctionCandidate]
+    members: list[Candidate]
     local: LocalFit | None = None
     laws: list[Law] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Portfolio:
     def of(
         cls,
         pool: Pool,
-        grown: list[FunctionCandidate],
+        grown: list[Candidate],
         notes: dict[str, str] | None = None,
         constraints: Knowledge | None = None,
         local: bool = True,
@@ -94,25 +94,25 @@ class Portfolio:
         ----------
         pool : Pool
             What was searched.
-        grown : list of FunctionCandidate
+        grown : list of Candidate
             Scored, best first.
         notes, constraints, choice
             See `Portfolio`.
         local : bool
             Whether a field of no equation may be one of them.
         """
-        kept: list[FunctionCandidate] = []
+        kept: list[Candidate] = []
         structures: dict[bytes, int] = {}
         for item in grown:
             seen = structures[item.structure] = structures.get(item.structure, 0) + 1
             if seen <= _PER_STRUCTURE and np.isfinite(item.score):
                 kept.append(item)
         search, observations = pool.search, pool.search.observations
-        members = [FunctionCandidate(c, search.dictionary) for c in shortlist(pool.candidates)]
-        members = sorted(members + kept[:_WITH_FUNCTIONS], key=lambda m: m.score)
+        members = shortlist(pool.candidates) + kept[:_WITH_FUNCTIONS]
+        members = sorted(members, key=lambda m: m.score)
         local = local and search.restriction is None and not observations.n_inputs
         local = local and len(set(trajectories_of(observations))) >= FEWEST
-        unexplained = local and not any(explains(observations, m.candidate) for m in members)
+        unexplained = local and not any(explains(observations, m) for m in members)
         beside = fit_local(observations) if unexplained else None
         return cls(
             search,
@@ -146,7 +146,7 @@ class Portfolio:
         """Of the members for all `terms` (C, m, d), in scaled units."""
         out = np.zeros((len(self.members), len(self.terms), self.search.observations.dim))
         for values, rows, member in zip(out, self._common[2], self.members, strict=True):
-            values[rows] = member.candidate.coefficients
+            values[rows] = member.coefficients
         return out
 
     @property
@@ -162,10 +162,10 @@ class Portfolio:
         margin = np.array([_MARGIN * (m.n_functions > 0) for m in self.members])
         if self.search.observations.n_inputs or self.lacking:
             terms = len(self.search.dictionary)
-            margin = margin + np.array([price_of_choice(m.candidate, terms) for m in self.members])
+            margin = margin + np.array([price_of_choice(m, terms) for m in self.members])
         elif self.choice:
             price = self.choice * log_alike(self.search.dictionary, self.search.observations.dim)
-            margin = margin + np.array([price[m.candidate.support].sum() for m in self.members])
+            margin = margin + np.array([price[m.support].sum() for m in self.members])
         return -0.5 * (scores + margin)
 
     @cached_property
@@ -199,13 +199,13 @@ class Portfolio:
     def _unseen_errors(self, number: int) -> np.ndarray:
         """Errors (P,) of the pieces of trajectories that are kept from a member's fit, see `errors_of`."""
         member, seen = self.members[number], self.search.observations
-        own = FunctionCandidate.of(member.candidate, member.dictionary, member.labelled)
+        own = member.in_use()
 
         def fitted(pieces: np.ndarray) -> Rates:
             others = seen.only(pieces)
-            begun = replace(own, candidate=replace(own.candidate, start=own.candidate.start[pieces]))
-            fit, _ = begun.fitted(others, others.path, (1,))
-            return lambda x: fit.dictionary.evaluate(x) @ fit.candidate.coefficients
+            begun = replace(own, start=own.start[pieces])
+            fit, _ = refine(others, begun, others.path, (1,))
+            return lambda x: fit.dictionary.evaluate(x) @ fit.coefficients
 
         errors = unseen_errors(seen, fitted)
         return np.where(np.isfinite(errors), errors, np.inf)
@@ -219,7 +219,7 @@ class Portfolio:
             return Judge.EXTENDED_BIC
         return Judge.BIC
 
-    def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
+    def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[Candidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.
 
         Each posterior is the normal approximation about the member's own trajectory fit, of laws with the
@@ -236,7 +236,7 @@ class Portfolio:
 
         Returns
         -------
-        list of FunctionCandidate
+        list of Candidate
         """
         drawn = []
         for k, number in enumerate(rng.multinomial(n, normalised(log_weights)).tolist()):
@@ -244,14 +244,14 @@ class Portfolio:
                 drawn += self._drawn(k, number, rng)
         return drawn
 
-    def _drawn(self, k: int, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
+    def _drawn(self, k: int, n: int, rng: np.random.Generator) -> list[Candidate]:
         member = self.members[k]
         if self.laws:
             deviates = law_deviates(rng, n, len(member.parameters), *_TAILS)
             return member.drawn(self.search.observations, self.laws[k].calibrated_fit, deviates)
-        if member.candidate.refined and member.candidate.support.any():
-            own = FunctionCandidate.of(member.candidate, member.dictionary, member.labelled)
-            fitted, fit = own.fitted(self.search.observations, self._paths(own), (1,))
+        if member.refined and member.support.any():
+            own = member.in_use()
+            fitted, fit = refine(self.search.observations, own, self._paths(own), (1,))
             if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
                 # a number may have come to its bound in the fit, and is then no parameter
                 own = own if len(own.parameters) == len(fit.parameters) else fitted
@@ -259,7 +259,7 @@ class Portfolio:
                 return own.drawn(self.search.observations, fit, deviates)
         return [member] * n
 
-    def _paths(self, member: FunctionCandidate) -> Sequence[np.ndarray]:
+    def _paths(self, member: Candidate) -> Sequence[np.ndarray]:
         """States (n, d) of each piece that a member's fit starts from.
 
         In windows those of the member itself: smoothed states are far from what it predicts there.
@@ -267,10 +267,8 @@ class Portfolio:
         seen = self.search.observations
         if seen.cut is None:
             return seen.path
-        candidate = member.candidate
-        path = member.on(seen).paths(candidate.coefficients[None], candidate.start[None])[0]
-        own = [states[: len(t)] for states, (t, _) in zip(path, seen.samples, strict=True)]
-        return own if np.isfinite(path).all() else seen.path
+        paths = member.paths(seen)
+        return paths if np.isfinite(np.concatenate(paths)).all() else seen.path
 
 
 def normalised(log_weights: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.integration import finer_counts
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
 from fim_dynsys.regression.observed import STEPS_PER_GAP, Observations
@@ -14,7 +13,6 @@ from fim_dynsys.regression.refinement import TrajectoryFit, fit_trajectory, path
 from fim_dynsys.regression.sparse import backward_elimination, solve_supports
 from fim_dynsys.search.candidates import Candidate, judge, score
 from fim_dynsys.search.origins import Stage
-from fim_dynsys.search.problem import Search
 from fim_dynsys.search.restrictions import Restriction
 
 _ATTEMPTS = 8  # refits, each without the terms that BIC would rather not have, or half as many
@@ -31,35 +29,61 @@ _MOST_STEPS = 24  # times the steps that the pace of the data asks for: what a f
 _CANCELLED = 1e-10  # of an information's diagonal: above what eliminating the starts leaves to rounding
 
 
-def compiled_maps(dictionary: Dictionary, support: np.ndarray, inputs: np.ndarray | None = None) -> Callable:
-    """The `interval_maps` of `fit_trajectory`, whose parameters are a support's coefficients row by row.
+def compiled_maps(candidate: Candidate, inputs: np.ndarray, every: bool = False) -> Callable:
+    """The `interval_maps` of `fit_trajectory`, whose parameters are those of a candidate.
 
-    ``inputs`` (N, 4, m) are those of the intervals, see `fim_dynsys.regression.inputs`.
+    ``inputs`` (N, 4, m) are those of the intervals, see `fim_dynsys.regression.inputs`. Of all coefficients,
+    or all free numbers of a restriction, where ``every`` is true.
     """
-    row, column = map(np.ascontiguousarray, np.nonzero(support))
-    no_inner = np.zeros((0, 3), dtype=np.intp)
+    row, column, values, derivative = _linear(candidate, every)
 
     def maps(
         p: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        curves = np.zeros((0, 4, 0)) if inputs is None else inputs
-        return interval_maps(dictionary.packed, row, column, p, no_inner, nodes, steps, counts, curves)
+        terms = candidate.packed(p)
+        ends, slopes = interval_maps(
+            terms, row, column, values(p), candidate.free, nodes, steps, counts, inputs
+        )
+        return ends, slopes if derivative is None else _combined(slopes, nodes.shape[1], derivative)
 
     return maps
 
 
-def compiled_counts(
-    packed: tuple[np.ndarray, ...], support: np.ndarray, observations: Observations
-) -> Callable:
-    """The ``finer`` of `fit_trajectory` for coefficients of a support, row by row."""
-    row, column = map(np.ascontiguousarray, np.nonzero(support))
+def compiled_counts(candidate: Candidate, observations: Observations) -> Callable:
+    """The ``finer`` of `fit_trajectory` for the parameters of a candidate."""
+    row, column, values, _ = _linear(candidate)
+    curves, allowed = observations.interval_curves, observations.allowed
 
     def finer(p: np.ndarray, nodes: np.ndarray, lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        curves, allowed = observations.interval_curves, observations.allowed
-        found = finer_counts(packed, row, column, p, nodes, lengths, counts, curves, allowed, STEPS_PER_GAP)
+        terms = candidate.packed(p)
+        found = finer_counts(
+            terms, row, column, values(p), nodes, lengths, counts, curves, allowed, STEPS_PER_GAP
+        )
         return affordable(found, counts)
 
     return finer
+
+
+def _linear(
+    candidate: Candidate, every: bool = False
+) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray], np.ndarray | None]:
+    """Rows and columns (k,) of the coefficients that may differ from zero, and these by the parameters.
+
+    And their derivative (k, a) by the free numbers of a restriction; None where they are the parameters.
+    """
+    restriction, coefficients = candidate.restriction, candidate.coefficients
+    if restriction is None:
+        support = np.ones(coefficients.shape, dtype=bool) if every else candidate.support
+        row, column = map(np.ascontiguousarray, np.nonzero(support))
+        return row, column, lambda p: p[: len(row)], None
+    active = restriction.active(coefficients) | every
+    fixed = restriction.coefficients(np.where(active, 0.0, restriction.numbers(coefficients)))
+    derivative = restriction.basis[:, active]
+    support = derivative.any(axis=1).reshape(fixed.shape) | (fixed != 0.0)
+    support[0, 0] = True  # kernels want a coefficient
+    row, column = map(np.ascontiguousarray, np.nonzero(support))
+    given, derivative = fixed[support], derivative[support.ravel()]
+    return row, column, lambda p: given + derivative @ p[: derivative.shape[1]], derivative
 
 
 def affordable(counts: np.ndarray, least: np.ndarray) -> np.ndarray:
@@ -71,18 +95,20 @@ def affordable(counts: np.ndarray, least: np.ndarray) -> np.ndarray:
 
 
 def refine(
-    search: Search,
+    observations: Observations,
     candidate: Candidate,
     paths: Sequence[np.ndarray],
     segments: Sequence[int] = (5, 1),
     max_iterations: int = ITERATIONS,
 ) -> tuple[Candidate, TrajectoryFit]:
-    """Fit a candidate's coefficients and starts to the trajectories, its terms kept.
+    """Fit a candidate's coefficients, numbers and starts to the trajectories, its terms kept.
+
+    Numbers that leave their bounds are held there, and the rest fitted again.
 
     Parameters
     ----------
-    search : Search
-        Data and terms.
+    observations : Observations
+        Data.
     candidate : Candidate
         Where to start.
     paths : list of arrays (n, d)
@@ -99,115 +125,26 @@ def refine(
     fit : TrajectoryFit
         Weighted by the inverse noise variance that the candidate's own residuals suggest.
     """
-    if candidate.restriction is not None:
-        return _refine_restricted(search, candidate, candidate.restriction, paths, segments, max_iterations)
-    support = candidate.support
-    fit, known = fit_samples(
-        search.observations,
-        candidate,
-        candidate.coefficients[support],
-        compiled_maps(search.dictionary, support, search.observations.interval_curves),
-        paths,
-        segments,
-        max_iterations=max_iterations,
-        finer=compiled_counts(search.dictionary.packed, support, search.observations),
-    )
-    coefficients = np.zeros_like(candidate.coefficients)
-    coefficients[support] = fit.parameters
-    refined = replace(candidate, coefficients=coefficients, **known)
-    return score(search.observations, refined, known["variance"]), fit
-
-
-def _refine_restricted(
-    search: Search,
-    candidate: Candidate,
-    restriction: Restriction,
-    paths: Sequence[np.ndarray],
-    segments: Sequence[int],
-    max_iterations: int,
-) -> tuple[Candidate, TrajectoryFit]:
-    """As `refine`, of the free numbers; those that leave their bounds are held there and the rest fitted."""
-    at = restriction.clipped(candidate.coefficients)
+    at = candidate.within_bounds
     while True:
-        active = restriction.active(at)
-        numbers = restriction.numbers(at)
         fit, known = fit_samples(
-            search.observations,
+            observations,
             candidate,
-            numbers[active],
-            restricted_maps(search.dictionary, restriction, at, active, search.observations.interval_curves),
+            at.parameters,
+            compiled_maps(at, observations.interval_curves),
             paths,
             segments,
             max_iterations=max_iterations,
-            finer=restricted_counts(search, restriction, at, active),
+            finer=compiled_counts(at, observations),
         )
-        numbers[active] = fit.parameters
-        fitted = restriction.coefficients(numbers)
-        if restriction.within(fitted) or not np.isfinite(fitted).all():
-            refined = replace(candidate, coefficients=fitted, **known)
-            return score(search.observations, refined, known["variance"]), fit
-        at, paths, segments = restriction.clipped(fitted), fit.paths, segments[-1:]
+        fitted, restriction = at.with_parameters(fit.parameters, **known), candidate.restriction
+        found = fitted.coefficients
+        if restriction is None or restriction.within(found) or not np.isfinite(found).all():
+            return score(observations, fitted, known["variance"]), fit
+        at, paths, segments = fitted.within_bounds, fit.paths, segments[-1:]
 
 
-def restricted_maps(
-    dictionary: Dictionary,
-    restriction: Restriction,
-    coefficients: np.ndarray,
-    active: np.ndarray,
-    inputs: np.ndarray | None = None,
-) -> Callable:
-    """As `compiled_maps`, whose parameters are the active of a restriction's free numbers.
-
-    Parameters
-    ----------
-    dictionary : Dictionary
-        Terms.
-    restriction : Restriction
-        Of their coefficients.
-    coefficients : array (m, d)
-        Gives the free numbers that are not active.
-    active : bool array (q,)
-        Which are parameters.
-    inputs : array (N, 4, m), optional
-        See `compiled_maps`.
-    """
-    support, own, derivative = affine(restriction, coefficients, active)
-    every = compiled_maps(dictionary, support, inputs)
-
-    def maps(
-        p: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        ends, slopes = every(own + derivative @ p, nodes, steps, counts)
-        return ends, combined(slopes, nodes.shape[1], derivative)
-
-    return maps
-
-
-def restricted_counts(
-    search: Search, restriction: Restriction, coefficients: np.ndarray, active: np.ndarray
-) -> Callable:
-    """As `compiled_counts`, with the parameters of `restricted_maps`."""
-    support, own, derivative = affine(restriction, coefficients, active)
-    every = compiled_counts(search.dictionary.packed, support, search.observations)
-
-    def finer(p: np.ndarray, nodes: np.ndarray, lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        return every(own + derivative @ p, nodes, lengths, counts)
-
-    return finer
-
-
-def affine(
-    restriction: Restriction, coefficients: np.ndarray, active: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Coefficients that may differ from zero (m, d), them without the active numbers, and by these (k, a)."""
-    fixed = restriction.coefficients(np.where(active, 0.0, restriction.numbers(coefficients)))
-    derivative = restriction.basis[:, active]
-    support = derivative.any(axis=1).reshape(fixed.shape) | (fixed != 0.0)
-    support[0, 0] = True  # kernels want a coefficient
-    return support, fixed[support], derivative[support.ravel()]
-
-
-def combined(slopes: np.ndarray, dim: int, derivative: np.ndarray) -> np.ndarray:
+def _combined(slopes: np.ndarray, dim: int, derivative: np.ndarray) -> np.ndarray:
     """Derivatives (N, d, d + k + i) by start, coefficients and inner numbers: by the active instead."""
     last = dim + len(derivative)
     parts = slopes[..., :dim], slopes[..., dim:last] @ derivative, slopes[..., last:]
@@ -278,11 +215,7 @@ def fit_samples(
 
 
 def response(
-    search: Search,
-    candidate: Candidate,
-    variance: np.ndarray,
-    paths: Sequence[np.ndarray],
-    starts: np.ndarray,
+    observations: Observations, candidate: Candidate, variance: np.ndarray, paths: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """How the misfit of a candidate's paths depends on all coefficients, or all free numbers.
 
@@ -290,44 +223,25 @@ def response(
 
     Parameters
     ----------
-    search, candidate
-        See `refine`.
+    observations, candidate
+        See `refine`; without fitted numbers inside functions.
     variance : array (d,)
         To weigh coordinates by.
     paths : list of arrays (n, d)
         Of the candidate.
-    starts : array (P, d)
-        What the priors of the initial states are about.
     """
-    restriction, support = candidate.restriction, candidate.support
-    every, own = (
-        compiled_counts(search.dictionary.packed, support, search.observations),
-        candidate.coefficients[support],
-    )
-    if restriction is None:
-        parameters = candidate.coefficients.ravel()
-        full = np.ones(candidate.coefficients.shape, dtype=bool)
-        maps = compiled_maps(search.dictionary, full, search.observations.interval_curves)
-    else:
-        parameters = restriction.numbers(candidate.coefficients)
-        free = np.ones(len(parameters), dtype=bool)
-        maps = restricted_maps(
-            search.dictionary,
-            restriction,
-            candidate.coefficients,
-            free,
-            search.observations.interval_curves,
-        )
+    restriction, coefficients, own = candidate.restriction, candidate.coefficients, candidate.parameters
+    finer = compiled_counts(candidate, observations)
     return path_response(
-        maps,
-        parameters,
+        compiled_maps(candidate, observations.interval_curves, every=True),
+        coefficients.ravel() if restriction is None else restriction.numbers(coefficients),
         paths,
-        search.observations.samples,
-        search.observations.weights_over(variance),
-        starts,
-        search.observations.start_precision,
-        search.observations.interval_limits,
-        lambda _, *intervals: every(own, *intervals),
+        observations.samples,
+        observations.weights_over(variance),
+        observations.start,
+        observations.start_precision,
+        observations.interval_limits,
+        lambda _, *intervals: finer(own, *intervals),
     )
 
 
@@ -345,13 +259,16 @@ def most_terms(dim: int) -> int:
 
 
 def refine_and_prune(
-    search: Search, candidate: Candidate, paths: Sequence[np.ndarray], segments: Sequence[int] = (5, 1)
+    observations: Observations,
+    candidate: Candidate,
+    paths: Sequence[np.ndarray],
+    segments: Sequence[int] = (5, 1),
 ) -> list[Candidate]:
     """Refine, drop the terms whose Wald statistics do not pay their share of the BIC, and repeat.
 
     Parameters
     ----------
-    search, candidate, paths, segments
+    observations, candidate, paths, segments
         See `refine`.
 
     Returns
@@ -359,28 +276,31 @@ def refine_and_prune(
     list of Candidate
         All structures met, each refined and scored on the nodes of its fit.
     """
-    return pruned(search, candidate, paths, segments)[0]
+    return pruned(observations, candidate, paths, segments)[0]
 
 
 def pruned(
-    search: Search, candidate: Candidate, paths: Sequence[np.ndarray], segments: Sequence[int] = (5, 1)
+    observations: Observations,
+    candidate: Candidate,
+    paths: Sequence[np.ndarray],
+    segments: Sequence[int] = (5, 1),
 ) -> tuple[list[Candidate], Candidate, TrajectoryFit]:
     """As `refine_and_prune`: all structures met, the best of them and its fit."""
-    best, fit = refine(search, candidate, paths, segments)
+    best, fit = refine(observations, candidate, paths, segments)
     candidates = [best]
     if not np.isfinite(best.score):
         return candidates, best, fit
-    share, drop = 1.0, _droppable(search.observations, best, fit)
+    share, drop = 1.0, _droppable(observations, best, fit)
     for _ in range(_ATTEMPTS):
         count = max(int(share * len(drop)), min(len(drop), 1))
         if not count:
             break
         smaller = _without(best, fit, drop[:count])
-        trial, trial_fit = refine(search, smaller, fit.paths, segments[-1:])
+        trial, trial_fit = refine(observations, smaller, fit.paths, segments[-1:])
         candidates.append(trial)
         if trial.score < best.score:
             best, fit, share = trial, trial_fit, 1.0
-            drop = _droppable(search.observations, best, fit)
+            drop = _droppable(observations, best, fit)
         elif count == 1:
             break
         else:
@@ -446,7 +366,7 @@ def _without(candidate: Candidate, fit: TrajectoryFit, dropped: np.ndarray) -> C
 
 
 def improve(
-    search: Search,
+    observations: Observations,
     ranked: list[Candidate],
     count: int,
     max_terms: int = MAX_TERMS,
@@ -456,8 +376,8 @@ def improve(
 
     Parameters
     ----------
-    search : Search
-        Data and terms.
+    observations : Observations
+        Data.
     ranked : list of Candidate
         Scored, best first.
     count : int
@@ -474,11 +394,11 @@ def improve(
     """
     candidates = []
     for candidate in distinct_structures(ranked, count, max_terms):
-        candidates += refine_and_prune(search, candidate, search.observations.path)
+        candidates += refine_and_prune(observations, candidate, observations.path)
         if done is not None:
             done()
     finite = [c for c in candidates if c.is_finite]
-    return sorted(ranked + judge(search, finite), key=lambda c: c.score)
+    return sorted(ranked + judge(observations, finite), key=lambda c: c.score)
 
 
 def distinct_structures(ranked: list[Candidate], count: int, max_terms: int) -> Iterator[Candidate]:
@@ -487,7 +407,7 @@ def distinct_structures(ranked: list[Candidate], count: int, max_terms: int) -> 
     for candidate in ranked:
         if len(seen) == count:
             return
-        structure, terms = candidate.support.tobytes(), candidate.n_parameters - candidate.inner
+        structure, terms = candidate.support.tobytes(), candidate.n_parameters - len(candidate.labels)
         if structure not in seen and 0 < terms <= max_terms and np.isfinite(candidate.score):
             seen.add(structure)
             yield candidate

@@ -82,10 +82,9 @@ def reselect(
 
 def _about(search: Search, candidate: Candidate, seen: set[bytes]) -> list[Candidate]:
     """New structures chosen about one candidate's path, fitted, pruned and judged."""
-    path = search.paths(candidate.coefficients[None], candidate.start[None])[0]
-    if not np.isfinite(path).all():
+    observations, paths = search.observations, candidate.paths(search.observations)
+    if not np.isfinite(np.concatenate(paths)).all():
         return []
-    paths = [own[: len(t)] for own, (t, _) in zip(path, search.observations.samples, strict=True)]
     candidates = []
     for chosen in chosen_subsets(*_response(search, candidate, paths)):
         known = candidate.restriction
@@ -95,10 +94,10 @@ def _about(search: Search, candidate: Candidate, seen: set[bytes]) -> list[Candi
             continue
         origin = candidate.origin.then(Stage.RESELECTION)
         start = replace(candidate, coefficients=coefficients, origin=origin)
-        found = refine_and_prune(search, start, paths, (1,))
+        found = refine_and_prune(observations, start, paths, (1,))
         seen.update(c.support.tobytes() for c in found)
         candidates += [c for c in found if c.is_finite]
-    return judge(search, candidates) if candidates else []
+    return judge(observations, candidates)
 
 
 def _response(
@@ -107,7 +106,7 @@ def _response(
     """What `chosen_subsets` takes, about a candidate's paths."""
     observations = search.observations
     assumed = assumed_variance(observations, candidate)
-    about = response(search, candidate, assumed, paths, observations.start)
+    about = response(observations, candidate, assumed, paths)
     least = LEAST_VARIANCE * float(np.mean(observations.noise_variance / assumed))
     alike = 2.0 * log_alike(search.dictionary, observations.dim)
     if candidate.restriction is not None:

@@ -66,7 +66,9 @@ def screened(search: Search) -> tuple[Search, list[Candidate]]:
     for law in laws:
         kept |= law.support.any(axis=1)
     wider = replace(search, dictionary=terms.subset(np.flatnonzero(kept)))
-    return wider, [replace(law, coefficients=law.coefficients[kept]) for law in laws]
+    return wider, [
+        replace(law, coefficients=law.coefficients[kept], dictionary=wider.dictionary) for law in laws
+    ]
 
 
 def _laws(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]) -> Iterator[Candidate]:
@@ -82,14 +84,13 @@ def _laws(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]
             return
         tried.add(structure)
         used = np.flatnonzero(values.any(axis=1))
-        own = Search(seen, terms.subset(used))
-        first = Candidate(values[used], start, Origin(Stage.SCREENING), Stage.SCREENING.value)
-        candidates = judge(own, [law for law in refine_and_prune(own, first, paths) if law.is_finite])
+        first = Candidate(values[used], start, terms.subset(used), Origin(Stage.SCREENING))
+        candidates = judge(seen, [law for law in refine_and_prune(seen, first, paths) if law.is_finite])
         for law in candidates:
             wide = np.zeros_like(values)
             wide[used] = law.coefficients
-            yield replace(law, coefficients=wide)
-        followed = follow(own, candidates[0]) if candidates and candidates[0].score < best else None
+            yield replace(law, coefficients=wide, dictionary=terms)
+        followed = follow(seen, candidates[0]) if candidates and candidates[0].score < best else None
         if followed is None:
             return
         pieces, start, best = followed, candidates[0].start, candidates[0].score

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
-from fim_dynsys.search.candidates import judge, propose
+from fim_dynsys.search.candidates import judge
 from fim_dynsys.search.comparison import compared
 from fim_dynsys.search.functions.combination import FULL, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.windowed import grow_over_windows
 from fim_dynsys.search.genetic.engine import GeneticEffort
 from fim_dynsys.search.opinion import fit_opinion, solves
 from fim_dynsys.search.pool import Pool
+from fim_dynsys.search.proposals import propose
 from fim_dynsys.search.pruning import improve
 from fim_dynsys.search.reselection import FITS, ROUNDS, reselect
 
@@ -110,9 +111,9 @@ class Row:
 
 def regressions(pool: Pool, effort: Effort, done: Callable[[], object] = _nothing) -> Pool:
     """Sparse regressions of smoothed slopes, the best structures fitted to the trajectories and pruned."""
-    search = pool.search
-    ranked = judge(search, propose(search, range(1, search.dictionary.degree + 1), effort.smoothers))
-    return pool.adding(improve(search, ranked, effort.structures))
+    search, seen = pool.search, pool.search.observations
+    ranked = judge(seen, propose(search, range(1, search.dictionary.degree + 1), effort.smoothers))
+    return pool.adding(improve(seen, ranked, effort.structures))
 
 
 def operator(pool: Pool, effort: Effort, done: Callable[[], object] = _nothing) -> Pool:
@@ -121,7 +122,7 @@ def operator(pool: Pool, effort: Effort, done: Callable[[], object] = _nothing) 
     if opinion is None:
         return pool
     suggested = fit_opinion(search, opinion, pool.candidates)
-    return pool.adding(judge(search, solves(search, opinion) + suggested))
+    return pool.adding(judge(search.observations, solves(search, opinion) + suggested))
 
 
 def reselection(pool: Pool, effort: Effort, done: Callable[[], object] = _nothing) -> Pool:

@@ -15,11 +15,11 @@ from fim_dynsys.regression.refinement import parameter_roots
 from fim_dynsys.regression.windows import in_windows
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.laws import fitted, from_sample_to_sample
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import window_count
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search, distinguishable
+from fim_dynsys.search.pruning import refine
 from fim_dynsys.trajectories.container import Trajectories
 
 _CONFIRMED = 3.0  # errors: numbers that a fit moves further are not those of a fit
@@ -45,7 +45,7 @@ def standard_errors(
     field : DictionaryField or DrivenField
         With a context.
     free : list of (term, slot, number)
-        The fitted numbers inside functions, see `FunctionCandidate`.
+        The fitted numbers inside functions, see `Candidate`.
     knowledge : Knowledge, optional
         What the field was searched with: numbers that it gives have no errors, and those that it ties
         together share theirs.
@@ -84,7 +84,7 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
     field : DictionaryField
         With a context.
     free : list of (term, slot, number)
-        The fitted numbers inside functions, see `FunctionCandidate`.
+        The fitted numbers inside functions, see `Candidate`.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def _in_units_of_the_search(
     positions: Sequence[str] | None = None,
     sigma: Sequence[np.ndarray] | Noise | None = None,
     window: float | None = None,
-) -> tuple[Observations, FunctionCandidate, np.ndarray]:
+) -> tuple[Observations, Candidate, np.ndarray]:
     """Observations of a field's context, the field as a candidate, and which terms (m,) that has."""
     assert field.context is not None
     context, terms = field.context, field.extended if isinstance(field, DrivenField) else field
@@ -151,18 +151,18 @@ def _in_units_of_the_search(
         known = searched.restriction.extended(monomials, every).subset(rows)
     coefficients = coefficients[:, : field.dim]
     used = (coefficients != 0.0).any(axis=1) if known is None else known.rows_of(coefficients)
-    start = Candidate(coefficients, observations.start, Origin(Stage.GIVEN), "", restriction=known)
-    return observations, FunctionCandidate.of(start, own_terms, free), used
+    start = Candidate(coefficients, observations.start, own_terms, Origin(Stage.GIVEN), restriction=known)
+    return observations, start.in_use(free), used
 
 
-def _slopes(own: FunctionCandidate, observations: Observations, used: np.ndarray) -> np.ndarray:
+def _slopes(own: Candidate, observations: Observations, used: np.ndarray) -> np.ndarray:
     """Derivatives (q, m, d + k + 3) of a field's numbers by the parameters of a search, with k inputs."""
     scale, unit = observations.extended_scale, observations.time_unit
 
     def in_units_of_the_data(parameters: np.ndarray) -> np.ndarray:
         moved = own.with_parameters(parameters)
         still = np.zeros((np.count_nonzero(used), observations.n_inputs))
-        given = np.concatenate([moved.candidate.coefficients, still], axis=1)
+        given = np.concatenate([moved.coefficients, still], axis=1)
         found, values = moved.dictionary.rescaled(given, scale, unit)
         return np.column_stack([values, *found.numbers])
 
@@ -174,12 +174,12 @@ def _slopes(own: FunctionCandidate, observations: Observations, used: np.ndarray
     return slopes
 
 
-def _root(own: FunctionCandidate, observations: Observations) -> np.ndarray | None:
+def _root(own: Candidate, observations: Observations) -> np.ndarray | None:
     """Root (q, q) of the covariance of the numbers of a search, see `parameter_roots`."""
     if not len(own.parameters):
         return None
     for segments in ((5, 1), (window_count(observations),)):
-        found, fit = own.fitted(observations, observations.path, segments)
+        found, fit = refine(observations, own, observations.path, segments)
         if np.isfinite(fit.misfit) and np.isfinite(found.parameters).all():
             root = parameter_roots(fit, observations.n_values)
             moved = found.parameters - own.parameters

@@ -10,7 +10,6 @@ from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary, Term, union
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.families import SECOND, SHIFT
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.origins import Origin, Stage, named
 
 _EXCHANGES = 2  # rounds in which each state in turn is given the best of its sides
@@ -105,10 +104,10 @@ class StateEquation:
         )
 
 
-def state_equations_of(item: FunctionCandidate) -> list[StateEquation]:
+def state_equations_of(item: Candidate) -> list[StateEquation]:
     """The right-hand sides (d,) of a candidate."""
     sides = []
-    for column in item.candidate.coefficients.T:
+    for column in item.coefficients.T:
         rows = np.flatnonzero(column)
         place = {int(row): k for k, row in enumerate(rows)}
         free = tuple((place[int(t)], int(slot)) for t, slot, _ in item.free if int(t) in place)
@@ -116,7 +115,7 @@ def state_equations_of(item: FunctionCandidate) -> list[StateEquation]:
     return sides
 
 
-def together(sides: Sequence[StateEquation], start: np.ndarray, stage: Stage) -> FunctionCandidate:
+def together(sides: Sequence[StateEquation], start: np.ndarray, stage: Stage) -> Candidate:
     """Right-hand sides (d,) as one candidate from starts (P, d); equal numbers in them are one number.
 
     ``stage`` is what proposed the sides.
@@ -135,7 +134,7 @@ def together(sides: Sequence[StateEquation], start: np.ndarray, stage: Stage) ->
     functions = zip(terms.kind.tolist(), terms.coordinate.tolist(), strict=True)
     names = dict.fromkeys(f"{Kind(kind).name.lower()} {named(of)}" for kind, of in functions if kind)
     origin = Origin(stage, ", ".join(names) or "monomials")
-    return FunctionCandidate.of(Candidate(coefficients, start, origin, stage.value), terms, sorted(free))
+    return Candidate(coefficients, start, terms, origin).in_use(sorted(free))
 
 
 def combined(

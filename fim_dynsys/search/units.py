@@ -12,9 +12,10 @@ from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.fields.units import Units
 from fim_dynsys.regression.observed import Observations
-from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
+from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import refine
 from fim_dynsys.trajectories.container import Trajectories
 
 REFITTED = 3
@@ -78,14 +79,14 @@ def _signs(trajectories: Trajectories, state: int, rates: dict[int, float]) -> t
     return tried[best if variances[best] < _UNEXPLAINED * variances[0] else 0]
 
 
-def fitted_with_constraints(search: Search, found: Sequence[FunctionCandidate]) -> list[FunctionCandidate]:
+def fitted_with_constraints(search: Search, found: Sequence[Candidate]) -> list[Candidate]:
     """Candidates that were found without knowledge, fitted again with it.
 
     Parameters
     ----------
     search : Search
         With a restriction.
-    found : sequence of FunctionCandidate
+    found : sequence of Candidate
         Of the same observations.
     """
     assert search.restriction is not None
@@ -94,19 +95,18 @@ def fitted_with_constraints(search: Search, found: Sequence[FunctionCandidate]) 
         terms, (_, own) = union([search.dictionary, item.dictionary])
         known = search.restriction.extended(search.dictionary, terms)
         coefficients = np.zeros((len(terms), search.observations.dim))
-        coefficients[own] = item.candidate.coefficients
-        constrained = replace(item.candidate, coefficients=known.clipped(coefficients), restriction=known)
-        free = [(int(own[term]), slot, number) for term, slot, number in item.labelled]
+        coefficients[own] = item.coefficients
         polynomial = len(terms) == len(search.dictionary)
-        start = (
-            FunctionCandidate(constrained, terms)
-            if polynomial
-            else FunctionCandidate.of(constrained, terms, free)
+        whole = search.dictionary if polynomial else terms
+        constrained = replace(
+            item, coefficients=known.clipped(coefficients), dictionary=whole, restriction=known
         )
-        fitted, _ = start.fitted(search.observations, search.observations.path)
+        free = [(int(own[term]), slot, number) for term, slot, number in item.labelled]
+        start = constrained if polynomial else constrained.in_use(free)
+        fitted, _ = refine(search.observations, start, search.observations.path)
         if np.isfinite(fitted.parameters).all() and np.isfinite(fitted.score):
-            out.append(replace(fitted, dictionary=search.dictionary) if polynomial else fitted)
-    return judge_functions(search.observations, out)
+            out.append(fitted)
+    return judge(search.observations, out)
 
 
 def is_accepted(suggested: Knowledge, constrained: float, free: float) -> bool:
@@ -135,8 +135,8 @@ def _written(suggested: Knowledge) -> str:
 
 
 def homogeneous(
-    observations: Observations, found: list[FunctionCandidate], trajectories: Trajectories
-) -> list[FunctionCandidate]:
+    observations: Observations, found: list[Candidate], trajectories: Trajectories
+) -> list[Candidate]:
     """Candidates whose logarithms of dimensional states have a number of their own.
 
     ``x log x`` of a length is ``x log(x/K)``, two terms: K is no pure number. Candidates with the first alone
@@ -146,14 +146,14 @@ def homogeneous(
     ----------
     observations : Observations
         Data.
-    found : list of FunctionCandidate
+    found : list of Candidate
         Judged by integration, best first.
     trajectories : Trajectories
         The same data with their units.
 
     Returns
     -------
-    list of FunctionCandidate
+    list of Candidate
         The very same list where nothing is against units.
     """
     units = Units.of(trajectories.units, trajectories.state_names)
@@ -164,20 +164,20 @@ def homogeneous(
     kept = [item for item, terms in zip(found, lacking, strict=True) if not terms]
     structures = {item.structure for item in kept}
     for item, terms in zip(found, lacking, strict=True):
-        if not terms or item.candidate.restriction is not None:
+        if not terms or item.restriction is not None:
             continue
         whole = _with_monomials(item, terms)
         if whole.structure not in structures:
             structures.add(whole.structure)
-            fitted, _ = whole.fitted(observations, observations.path)
+            fitted, _ = refine(observations, whole, observations.path)
             if np.isfinite(fitted.parameters).all() and np.isfinite(fitted.score):
                 kept.append(fitted)
-    return judge_functions(observations, kept)
+    return judge(observations, kept)
 
 
-def _lacking(item: FunctionCandidate, dimensional: Sequence[int]) -> list[tuple[tuple[int, ...], int]]:
+def _lacking(item: Candidate, dimensional: Sequence[int]) -> list[tuple[tuple[int, ...], int]]:
     """Exponents and equation of monomials that logarithms ask for."""
-    d, coefficients = item.dictionary, item.candidate.coefficients
+    d, coefficients = item.dictionary, item.coefficients
     fitted = set(item.free[:, 0].tolist())
     has = {
         (tuple(d.exponents[row].tolist()), state)
@@ -193,16 +193,14 @@ def _lacking(item: FunctionCandidate, dimensional: Sequence[int]) -> list[tuple[
     return [own for own in asked if own not in has]
 
 
-def _with_monomials(
-    item: FunctionCandidate, monomials: list[tuple[tuple[int, ...], int]]
-) -> FunctionCandidate:
+def _with_monomials(item: Candidate, monomials: list[tuple[tuple[int, ...], int]]) -> Candidate:
     """The candidate with more monomials, which start at a trifle."""
     more = Dictionary(np.array(sorted({exponents for exponents, _ in monomials})))
     terms, (own, added) = union([item.dictionary, more])
-    coefficients = np.zeros((len(terms), item.candidate.coefficients.shape[1]))
-    coefficients[own] = item.candidate.coefficients
+    coefficients = np.zeros((len(terms), item.coefficients.shape[1]))
+    coefficients[own] = item.coefficients
     places = {tuple(row): place for row, place in zip(more.exponents.tolist(), added.tolist(), strict=True)}
     for exponents, state in monomials:
         coefficients[places[exponents], state] = 1e-6
     free = [(int(own[term]), slot, number) for term, slot, number in item.labelled]
-    return FunctionCandidate.of(replace(item.candidate, coefficients=coefficients), terms, free)
+    return replace(item, coefficients=coefficients, dictionary=terms).in_use(free)

@@ -39,8 +39,8 @@ def test_the_operator_is_asked_however_few_the_samples(n):
     asked, not_asked = (
         model.portfolio(Trajectories.from_arrays(noisy[:count], t[:count])) for count in (n, 11)
     )
-    assert any(m.candidate.origin.source in (Stage.SOLVE, Stage.STRUCTURE) for m in asked.members)
-    assert not any(m.candidate.origin.source in (Stage.SOLVE, Stage.STRUCTURE) for m in not_asked.members)
+    assert any(m.origin.source in (Stage.SOLVE, Stage.STRUCTURE) for m in asked.members)
+    assert not any(m.origin.source in (Stage.SOLVE, Stage.STRUCTURE) for m in not_asked.members)
 
 
 def test_equations_and_report(fitted):
@@ -74,7 +74,7 @@ def test_traces_of_terms_are_left_out_of_exact_fields(noise):
         assert (share[field.coefficients != 0].min()) > 0.5e-4 * np.abs(field(clean)).max()
         assert np.count_nonzero(field.coefficients) == 4
     else:
-        assert np.count_nonzero(field.coefficients) == best.candidate.support.sum()
+        assert np.count_nonzero(field.coefficients) == best.support.sum()
 
 
 def test_a_long_search_shows_a_bar_where_it_is_asked_for(monkeypatch, capsys):

@@ -10,7 +10,9 @@ from fim_dynsys.regression.kernels.sensitivities import interval_maps
 from fim_dynsys.regression.kernels.shooting import condense, damped_step, eliminate_starts
 from fim_dynsys.regression.kernels.splines import solve_pentadiagonal
 from fim_dynsys.regression.rollout import rollout, runge_kutta
+from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.families import SHIFT
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.pruning import compiled_maps
 
 RNG = np.random.default_rng(3)
@@ -171,7 +173,7 @@ def test_paths_and_maps_follow_their_inputs():
             x = x + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
         np.testing.assert_allclose(found[k + 1], x, rtol=1e-12)
     steps, counts = np.array([0.1, 0.1]), np.array([2, 4])
-    maps = compiled_maps(terms, coefficients != 0, curves)
+    maps = compiled_maps(Candidate(coefficients, start[None], terms, Origin(Stage.GIVEN)), curves)
 
     def ends(p, nodes):
         return maps(p, nodes, steps, counts)

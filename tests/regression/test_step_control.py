@@ -106,10 +106,8 @@ def test_a_stiff_structure_is_fitted_from_wrong_coefficients(off):
         van_der_pol(10.0), 1.0 / observations.scale, 1.0 / observations.time_unit
     )
     wrong = true * (1.0 + off * np.random.default_rng(0).uniform(-1.0, 1.0, true.shape))
-    search = Search(observations, dictionary)
-    found, _ = refine(
-        search, Candidate(wrong, observations.start, Origin(Stage.REFIT), "spline"), observations.path
-    )
+    start = Candidate(wrong, observations.start, dictionary, Origin(Stage.REFIT))
+    found, _ = refine(observations, start, observations.path)
     assert found.coefficients[true != 0] == pytest.approx(true[true != 0], rel=1e-3)
 
 

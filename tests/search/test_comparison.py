@@ -9,11 +9,12 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.windows import LEAST, in_windows, split_at
-from fim_dynsys.search.candidates import judge, propose
+from fim_dynsys.search.candidates import judge
 from fim_dynsys.search.comparison import compared
 from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.proposals import propose
 
 TERMS = Dictionary.polynomial(3, 2)
 TRUE = {"x0": (-10.0, 28.0, 0.0), "x1": (10.0, -1.0, 0.0), "x2": (0.0, 0.0, -8.0 / 3.0)}
@@ -86,7 +87,7 @@ def test_windows_of_windows_are_those_of_the_whole(observations):
 def test_no_motion_has_a_constant_of_its_own_in_every_window(observations):
     search = Search(in_windows(observations, 3.0), TERMS)
     still = next(c for c in propose(search) if c.origin.stage is Stage.NO_MOTION)
-    (judged,) = judge(search, [still])
+    (judged,) = judge(search.observations, [still])
     pairs = zip(search.observations.weights_over(1.0), search.observations.samples, strict=True)
     within = [(weights * (z - z.mean(axis=0)) ** 2).sum(axis=0) for weights, (_, z) in pairs]
     np.testing.assert_allclose(judged.variance, np.sum(within, axis=0) / observations.n)
@@ -97,7 +98,7 @@ def test_no_motion_is_compared_where_a_better_start_had_taken_its_place():
     """Of equal coefficients only the better candidate stays, which need not be the one without motion."""
     t, x, _ = lorenz(1000, 0.1)
     search = Search.polynomial([(t, x)], 2)
-    moving = [c for c in judge(search, propose(search)) if c.origin.stage is not Stage.NO_MOTION]
+    moving = [c for c in judge(search.observations, propose(search)) if c.origin.stage is not Stage.NO_MOTION]
     pool = compared(Pool(search, moving), 4)
     assert pool.in_windows
     assert any(c.origin.stage is Stage.NO_MOTION for c in pool.candidates)

@@ -12,14 +12,14 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.subsets import improve_subset, search_subset, sweep
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.functions.combination import FULL, QUICK, grow_functions
 from fim_dynsys.search.functions.families import families, radians_per_unit
-from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
 from fim_dynsys.search.origins import Origin, Stage, named
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import refine
 from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
@@ -154,10 +154,9 @@ def test_surrogate_predicts_what_a_small_forcing_does():
     names = dictionary.names()
     for name, i, value in (("x1", 0, 1.0), ("x0", 1, -1.0), ("x1", 1, 0.8), ("x0^2 x1", 1, -0.7)):
         coefficients[names.index(name), i] = value
-    candidate = Candidate(coefficients, observations.start, Origin(Stage.GIVEN), "")
+    candidate = Candidate(coefficients, observations.start, dictionary, Origin(Stage.GIVEN))
     variance = np.ones(2)
-    search = Search(observations, dictionary)
-    surrogate = Surrogate(search, candidate, variance, follow(search, candidate))
+    surrogate = Surrogate(observations, candidate, variance, follow(observations, candidate))
     wave = Dictionary(np.zeros((1, 2), int), [Kind.SIN], [0], [1.3])
     (columns,) = surrogate.columns(wave, Dictionary([[0, 0], [0, 1]]))
 
@@ -205,7 +204,7 @@ def test_a_pole_on_the_path_is_left_out():
 
 def field_of(observations, item):
     units = observations.scale, observations.time_unit
-    terms, coefficients = item.dictionary.rescaled(item.candidate.coefficients, *units)
+    terms, coefficients = item.dictionary.rescaled(item.coefficients, *units)
     return lambda x: terms.evaluate(x) @ coefficients
 
 
@@ -215,8 +214,8 @@ def saturating(observations, half=0.7):
         [[1, 0], [2, 0], [0, 1], [0, 1], [1, 1]], [0, 0, 0, Kind.HILL, 0], [0, 0, 0, 0, 0], [1, 1, 1, half, 1]
     )
     coefficients = np.array([[1.5, 0], [-0.5, 0], [0, -1.5], [-1.5, 2.0], [0, 0]])
-    start = Candidate(coefficients, observations.start, Origin(Stage.GIVEN), "")
-    return FunctionCandidate.of(start, terms, [(3, 0, 5)])
+    start = Candidate(coefficients, observations.start, terms, Origin(Stage.GIVEN))
+    return start.in_use([(3, 0, 5)])
 
 
 def test_numbers_are_fitted_with_the_coefficients():
@@ -224,15 +223,15 @@ def test_numbers_are_fitted_with_the_coefficients():
     guess = saturating(observations)
     assert len(guess.dictionary) == 4  # the term out of use is gone
     assert guess.labels == (5,)
-    fitted, fit = guess.fitted(observations, observations.path)
+    fitted, fit = refine(observations, guess, observations.path)
     scale = observations.scale
     assert fitted.numbers[0] == pytest.approx(scale[0], rel=1e-3)
     assert len(fit.parameters) == 6
-    assert fitted.candidate.inner == 1
-    (judged,) = judge_functions(observations, [fitted])
+    assert len(fitted.labels) == 1
+    (judged,) = judge(observations, [fitted])
     fixed = fitted.fixed(0, scale[0])
-    assert fixed.candidate.inner == 0
-    (given,) = judge_functions(observations, [fixed])
+    assert not fixed.labels
+    (given,) = judge(observations, [fixed])
     # one parameter less, the same misfit
     assert judged.score - given.score == pytest.approx(math.log(2 * observations.n), abs=1.0)
     x = RNG.uniform(0.3, 2.0, size=(5, 2))
@@ -251,7 +250,7 @@ def test_parameters_survive_a_round_trip():
 def test_structures_tell_given_and_shared_numbers():
     def item(kind, inner, second, free=()):
         terms = Dictionary([[0, 0]] * 2, [kind] * 2, [0, 1], [inner, inner], [second, second])
-        return FunctionCandidate.of(Candidate(np.eye(2), np.zeros((1, 2)), "guess", ""), terms, free)
+        return Candidate(np.eye(2), np.zeros((1, 2)), terms, Origin(Stage.GIVEN)).in_use(free)
 
     two, four, inverse, square = (
         item(kind, 1.0, shape).structure
@@ -332,7 +331,7 @@ def test_whole_exponents_are_found_and_rounded():
     best = min(found, key=lambda item: item.score)
     powers = best.dictionary.kind == Kind.POWER
     assert set(best.dictionary.second[powers]) == {-3.0}
-    assert best.candidate.inner == 0
+    assert not best.labels
     x = np.column_stack([RNG.uniform(0.6, 3.0, 20), RNG.normal(size=20)])
     np.testing.assert_allclose(field_of(observations, best)(x), kepler(x), rtol=1e-3, atol=1e-3)
 

@@ -78,9 +78,9 @@ def test_sides_together_share_equal_numbers():
     terms = Dictionary([[1, 0], [0, 1]], [0, 4], [0, 0], [1.0, 2.0])
     first = StateEquation(terms, np.array([1.0, -2.0]), ((1, 0),))
     item = together([first, first.subset([1], [3.0], 0.0)], np.zeros((1, 2)), Stage.GENETIC)
-    assert item.candidate.coefficients.tolist() == [[1.0, 0.0], [-2.0, 3.0]]
+    assert item.coefficients.tolist() == [[1.0, 0.0], [-2.0, 3.0]]
     assert item.numbers.tolist() == [2.0]
-    assert item.candidate.origin.text() == "genetic programming: hill x0"
+    assert item.origin.text() == "genetic programming: hill x0"
     for side, expected in zip(state_equations_of(item), ([1.0, -2.0], [3.0]), strict=True):
         assert side.coefficients.tolist() == expected
     assert state_equations_of(item)[1].free == ((0, 0),)
@@ -124,6 +124,6 @@ def test_proposals_are_thinned_and_fitted_to_noisy_trajectories():
     (name,) = best.dictionary.names()
     assert name.startswith("sin(")
     assert best.numbers[0] == pytest.approx(angle, rel=0.02)
-    assert best.candidate.coefficients[0, 0] == pytest.approx(
+    assert best.coefficients[0, 0] == pytest.approx(
         0.9 * observations.time_unit / observations.scale[0], rel=0.03
     )

@@ -68,17 +68,16 @@ def test_merging_starts_from_the_structures_given(lorenz):
     observations = lorenz.observations
     factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
     scale = factor * observations.time_unit / observations.scale
-    given = Candidate(lorenz_terms() * scale, observations.start, Origin(Stage.GIVEN), "")
-    found = merged(lorenz, *fit_in_windows(lorenz, [given], 1))
+    given = Candidate(lorenz_terms() * scale, observations.start, lorenz.dictionary, Origin(Stage.GIVEN))
+    found = merged(lorenz.observations, *fit_in_windows(lorenz, [given], 1))
     assert explains(lorenz.observations, found[0]) and np.array_equal(found[0].support, given.support)
     assert [c.score for c in found] == sorted(c.score for c in found)
 
 
 def test_structures_are_distinct_and_few():
     def candidate(support, score):
-        return Candidate(
-            np.array(support, dtype=float)[:, None], np.zeros((1, 1)), Origin(Stage.GIVEN), "", score=score
-        )
+        values, terms = np.array(support, dtype=float)[:, None], Dictionary.polynomial(1, 2)
+        return Candidate(values, np.zeros((1, 1)), terms, Origin(Stage.GIVEN), score=score)
 
     ranked = [candidate([1, 1, 1], 0.0), candidate([1, 0, 0], 1.0), candidate([2, 0, 0], 2.0)]
     ranked += [candidate([0, 0, 0], 3.0), candidate([0, 1, 0], np.inf), candidate([0, 0, 1], 5.0)]
@@ -90,6 +89,6 @@ def test_terms_that_the_data_cannot_tell_apart_are_dropped(lorenz):
     """An information that rounding leaves indefinite, as of two terms that are equal along the path."""
     information = np.array([[1.0, 1.0 + 1e-14, 0.0], [1.0 + 1e-14, 1.0, 0.0], [0.0, 0.0, 1e4]])
     fit = SimpleNamespace(parameters=np.array([2.0, 2.0, 2.0]), information=information, misfit=600.0)
-    free = Candidate(np.ones((3, 1)), np.zeros((1, 1)), Origin(Stage.GIVEN), "")
+    free = Candidate(np.ones((3, 1)), np.zeros((1, 1)), Dictionary.polynomial(1, 2), Origin(Stage.GIVEN))
     dropped = _droppable(lorenz.observations, free, fit)
     assert len(dropped) == 1 and dropped[0] in (0, 1)

@@ -11,11 +11,11 @@ from fim_dynsys import Knowledge, simulate
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.sparse import normal_equations
-from fim_dynsys.search.candidates import propose
 from fim_dynsys.search.horizon import fit_in_windows, merged
 from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.proposals import propose
 from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -246,7 +246,7 @@ def test_every_candidate_of_every_stage_honours_the_facts(name, data):
     opinion = Opinion(rng.normal(size=(2, *shape)), np.full(shape, 0.1)).allowed(allowed)
     pool = Pool(search, opinion=opinion, whole=True)
     found = Row(POLYNOMIALS, Effort(1)).search(pool).candidates
-    met = found + merged(search, *fit_in_windows(search, propose(search)[:20], 1))
+    met = found + merged(search.observations, *fit_in_windows(search, propose(search)[:20], 1))
     assert len(met) > 5
     for candidate in itertools.chain(met, propose(search)):
         numbers = allowed.numbers(candidate.coefficients)

@@ -10,7 +10,6 @@ from fim_dynsys import CallableField, Knowledge, Trajectories, simulate
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.units import ODDS, homogeneous, is_accepted, rates_by_units
@@ -138,8 +137,7 @@ def test_a_logarithm_of_a_quantity_has_its_own_scale():
     data = observed(lambda x: -x * np.log(x / 5.0), [0.3], 0.02, {"N": "g", "t": "d"}, ("N",), t)
     search = Search.polynomial(data.arrays())
     log = Dictionary([[1]], [Kind.LOG], [0], [1.0])
-    start = Candidate(np.array([[-0.5]]), search.observations.start, Origin(Stage.GIVEN), "")
-    alone = FunctionCandidate.of(start, log)
+    alone = Candidate(np.array([[-0.5]]), search.observations.start, log, Origin(Stage.GIVEN)).in_use()
     (whole,) = homogeneous(search.observations, [alone], data)
     assert whole.dictionary.exponents.tolist() == [[1], [1]] and len(whole.parameters) == 2
     field = whole.field(search.observations, data, {})

@@ -10,12 +10,12 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.models.auto import Auto
 from fim_dynsys.regression.observed import complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.local import SMOOTHINGS, clearly_better, errors_of, fit_local
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import refine
 from fim_dynsys.trajectories.container import Trajectories
 
 T = np.linspace(0.0, 4.0, 60)
@@ -44,7 +44,7 @@ def portfolio(context):
     away[1:3] = 3.0 * np.eye(2)  # of the two states
     lost = search.observations.signal_variance
     candidates = [
-        Candidate(values, start, Origin(Stage.REGRESSION, name), "none", score, lost)
+        Candidate(values, start, search.dictionary, Origin(Stage.REGRESSION, name), "", score, lost)
         for values, name, score in ((away, "away", 0.0), (rest, "rest", 10.0))
     ]
     return Portfolio.of(Pool(search, candidates), [])
@@ -69,7 +69,7 @@ def test_fields_that_leave_come_last(portfolio):
 def test_nothing_changes_where_a_candidate_explains_the_samples(portfolio):
     noise = portfolio.search.observations.noise_variance
     best = [
-        Candidate(m.candidate.coefficients, m.candidate.start, Origin(Stage.GIVEN), "", 0.0, noise)
+        Candidate(m.coefficients, m.start, m.dictionary, Origin(Stage.GIVEN), "", 0.0, noise)
         for m in portfolio.members
     ]
     kept = Portfolio.of(Pool(portfolio.search, best), [])
@@ -89,8 +89,8 @@ def linear(samples):
     search = Search.polynomial([(T, x) for x in samples], 1)
     observations, shape = search.observations, (len(search.dictionary), 2)
     start = np.full(shape, 1e-3)
-    member = FunctionCandidate(Candidate(start, observations.start, "all terms", "none"), search.dictionary)
-    fitted, _ = member.fitted(observations, observations.path)
+    member = Candidate(start, observations.start, search.dictionary, Origin(Stage.GIVEN))
+    fitted, _ = refine(observations, member, observations.path)
     return Portfolio(search, [fitted])
 
 
@@ -101,7 +101,7 @@ def test_members_are_fitted_anew_to_the_others():
     assert not replace(portfolio, local=fit_local(seen)).prefers_local(0)
     samples[2] = samples[2, ::-1]  # runs backwards, which the others do not
     turned = linear(samples)
-    terms, coefficients = portfolio.search.dictionary, portfolio.members[0].candidate.coefficients
+    terms, coefficients = portfolio.search.dictionary, portfolio.members[0].coefficients
     own = errors_of(lambda x: terms.evaluate(x) @ coefficients, turned.search.observations, np.array([2]))
     assert own[0] > 0.1
     np.testing.assert_allclose(turned._unseen_errors(0)[2], own[0], rtol=0.1)  # as by the others alone

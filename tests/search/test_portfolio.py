@@ -8,7 +8,7 @@ import pytest
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
 from fim_dynsys.fields.inference import Judge
-from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.pruning import refine
 
 
 def pendulum(x):
@@ -33,7 +33,7 @@ def test_members_of_both_kinds_over_common_terms(found):
     assert [m.score for m in found.members] == sorted(m.score for m in found.members)
     x = np.random.default_rng(1).uniform(-1.0, 1.0, (6, 2))
     for member, coefficients in zip(found.members, found.coefficients, strict=True):
-        own = member.dictionary.evaluate(x) @ member.candidate.coefficients
+        own = member.dictionary.evaluate(x) @ member.coefficients
         np.testing.assert_allclose(found.terms.evaluate(x) @ coefficients, own, rtol=1e-9, atol=1e-12)
 
 
@@ -52,8 +52,8 @@ def test_draws_scatter_about_the_member_they_are_of(found):
     assert len(drawn) == 12
     x = np.array([[1.0, 0.5], [-1.0, 0.2], [0.3, -0.8]])
     member = found.members[best]
-    values = np.stack([d.dictionary.evaluate(x) @ d.candidate.coefficients for d in drawn])
-    middle = member.dictionary.evaluate(x) @ member.candidate.coefficients
+    values = np.stack([d.dictionary.evaluate(x) @ d.coefficients for d in drawn])
+    middle = member.dictionary.evaluate(x) @ member.coefficients
     spread = values.std(axis=0)
     assert (spread > 0).any() and spread.max() < 0.2 * np.abs(middle).max()
     assert np.abs(values.mean(axis=0) - middle).max() < 2.0 * spread.max()
@@ -61,9 +61,9 @@ def test_draws_scatter_about_the_member_they_are_of(found):
 
 def test_a_member_whose_fit_says_nothing_of_its_errors_stands_for_itself(found):
     member = found.members[int(np.argmax(found.log_weights))]
-    own = FunctionCandidate.of(member.candidate, member.dictionary, member.labelled)
+    own = member.in_use()
     observations = found.search.observations
-    fitted, fit = own.fitted(observations, observations.path, (1,))
+    fitted, fit = refine(observations, own, observations.path, (1,))
     spoilt = replace(fit, information=np.full_like(fit.information, np.inf))
     deviates = np.ones((3, len(fitted.parameters)))
     with np.errstate(all="ignore"):  # as in every ensemble

@@ -46,7 +46,7 @@ def known():
     observations = search.observations
     factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
     scaled = true * factor * observations.time_unit / observations.scale
-    return search, Candidate(scaled, observations.start, Origin(Stage.GIVEN), "none")
+    return search, Candidate(scaled, observations.start, search.dictionary, Origin(Stage.GIVEN))
 
 
 def test_search_finds_better_structures():
@@ -70,7 +70,7 @@ def test_search_finds_better_structures():
 
 def test_only_fits_that_follow_the_data_are_taken(known):
     search, true = known
-    (plain,) = judge(search, [true])
+    (plain,) = judge(search.observations, [true])
     assert reselect(search, [plain]) == []  # never fitted
     lost = replace(plain, refined=True, variance=search.observations.signal_variance, score=0.0)
     assert reselect(search, [lost]) == []
@@ -78,7 +78,7 @@ def test_only_fits_that_follow_the_data_are_taken(known):
 
 def test_large_dictionaries_are_left_alone(known, monkeypatch):
     search, true = known
-    start = judge(search, [refine(search, true, search.observations.path)[0]])
+    start = judge(search.observations, [refine(search.observations, true, search.observations.path)[0]])
     assert reselect(search, start)
     monkeypatch.setattr(reselection, "MOST_COEFFICIENTS", 59)
     assert reselect(search, start) == []
@@ -96,8 +96,8 @@ def test_terms_that_are_linear_or_hold_the_state_have_few_like_them():
 def test_response_is_that_of_the_misfit(known):
     """Half the derivatives of the misfit by all coefficients, terms that the fit does not have included."""
     search, true = known
-    best, fit = refine(search, true, search.observations.path, (5, 1), 30)
-    best, fit = refine(search, best, fit.paths, (1,), 30)
+    best, fit = refine(search.observations, true, search.observations.path, (5, 1), 30)
+    best, fit = refine(search.observations, best, fit.paths, (1,), 30)
     information, score, misfit, about, alike, n, least = _response(search, best, fit.paths)
     np.testing.assert_array_equal(about, best.coefficients)
     np.testing.assert_array_equal(alike, 2.0 * log_alike(search.dictionary, 3))
@@ -109,7 +109,7 @@ def test_response_is_that_of_the_misfit(known):
     promised = score[active] @ step
     wider = best.coefficients.copy()
     wider.flat[k] = 1e-9
-    _, again = refine(search, replace(best, coefficients=wider), fit.paths, (1,), 30)
+    _, again = refine(search.observations, replace(best, coefficients=wider), fit.paths, (1,), 30)
     assert fit.misfit - again.misfit == pytest.approx(promised, rel=0.25, abs=0.1)
 
 

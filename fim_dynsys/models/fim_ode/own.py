@@ -321,7 +321,7 @@ class FIMODE(Asking, PretrainedModel):
         self, answer: "_Answer", question: Question, found: Portfolio
     ) -> tuple[DictionaryField | DrivenField, Evidence | None]:
         """The preferred field, and what its posterior is read off."""
-        best = found.members[int(found.preferred(found.log_weights)[0])].candidate
+        best = found.members[int(found.preferred(found.log_weights)[0])]
         report = self._report | {
             "chosen": best.origin.text(question.order.coordinates),
             "candidates": len(found.members),
@@ -336,7 +336,7 @@ class FIMODE(Asking, PretrainedModel):
             field = question.with_deviation(field, found)
         if not question.is_plain or question.errors is not None or seen.cut is not None:
             return field, None
-        others = np.stack([member.candidate.coefficients for member in found.members])
+        others = np.stack([member.coefficients for member in found.members])
         _, others = found.search.dictionary.rescaled(others, seen.scale, seen.time_unit)
         return field, answer.evidence(field, question.order, others, searched=True)
 

@@ -10,6 +10,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.precise import RESOLVED, Precise, resolution
 from fim_dynsys.regression.windows import every
+from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.laws import (
     CLEAN,
     NOISELESS,
@@ -36,7 +37,6 @@ from fim_dynsys.search.exact.structures import (
     widened,
     with_functions,
 )
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
@@ -101,9 +101,7 @@ class ExactSearch:
         """The models, those that are hardly less preferred than the first with their final numbers."""
         laws = self.laws
         return [
-            from_sample_to_sample(self._precise, law)
-            if law.item.candidate.score < laws[0].item.candidate.score + _OPEN
-            else law
+            from_sample_to_sample(self._precise, law) if law.item.score < laws[0].item.score + _OPEN else law
             for law in laws
         ]
 
@@ -225,7 +223,7 @@ class ExactSearch:
             self._strip()
             self._seek_again(dense, misses, functions, most)
 
-    def meet(self, items: Iterable[FunctionCandidate]) -> None:
+    def meet(self, items: Iterable[Candidate]) -> None:
         """Fit structures that were not tried."""
         for item in items:
             self._fitted(item)
@@ -251,7 +249,7 @@ class ExactSearch:
         own = state_equations_of(best.item)
         by_state: list[dict[bytes, StateEquation]] = [{side.structure: side} for side in own]
         for law in sorted(self.laws, key=lambda law: law.item.score)[:_RECOMBINED]:
-            coefficients = law.item.candidate.coefficients
+            coefficients = law.item.coefficients
             for state, side in enumerate(state_equations_of(law.item)):
                 shares = law.shares[coefficients[:, state] != 0.0, state]
                 shown = np.flatnonzero(shares > TRACE).tolist()
@@ -293,14 +291,14 @@ class ExactSearch:
             combined(proposed, state_equations_of(best.item), best.score, fit)
         return [law for law in fits.values() if law is not None]
 
-    def _meet_high(self, dense: FunctionCandidate, missed: float, closer: float) -> None:
+    def _meet_high(self, dense: Candidate, missed: float, closer: float) -> None:
         """As `meet` of its subsets, but only exact models are kept: high-degree polynomials overfit.
 
         Or models of far fewer terms that miss no more than ``closer``, if they have few parameters in each
         state or miss hardly more than the dense one, ``missed``; and those that are better than the best:
         shorter, and miss hardly more, or no longer, and miss less.
         """
-        best, size = self._best, dense.candidate.coefficients.size
+        best, size = self._best, dense.coefficients.size
         few = _FEW * dense.dictionary.dim
         for item in subsets(self._precise, dense):
             if item.structure in self._met:
@@ -318,21 +316,21 @@ class ExactSearch:
             else:
                 self._met[item.structure] = None
 
-    def _fitted(self, item: FunctionCandidate) -> Law | None:
+    def _fitted(self, item: Candidate) -> Law | None:
         """A structure's model, fitted once."""
         known = item.structure
         if known not in self._met:
-            few = 0 < item.candidate.support.sum() <= MAX_TERMS
+            few = 0 < item.support.sum() <= MAX_TERMS
             self._met[known] = fitted(self._precise, item) if few else None
         return self._met[known]
 
-    def _read_sides(self, dense: FunctionCandidate, misses: float) -> None:
+    def _read_sides(self, dense: Candidate, misses: float) -> None:
         """Fit models of right-hand sides read off the samples, those of each state alone."""
         sides = right_hand_sides(self._precise, self._search, dense, misses, self._composed)
         self._combine(sides, Stage.IMPLICIT_REGRESSION)
         self._strip()
 
-    def _seek_functions(self, dense: FunctionCandidate, misses: float, functions: int, most: int) -> None:
+    def _seek_functions(self, dense: Candidate, misses: float, functions: int, most: int) -> None:
         fits: list[Law] = []
         exact = most < MAX_TERMS
         for item in with_functions(self._precise, self._search, dense, misses, functions):
@@ -349,7 +347,7 @@ class ExactSearch:
         """Structures suggested by the best models with numbers tuned and all terms about them."""
         by_function: dict[Origin, Law] = {}
         for law in sorted(fits, key=lambda law: law.score):
-            by_function.setdefault(law.item.candidate.origin, law)
+            by_function.setdefault(law.item.origin, law)
         wide = []
         for law in list(by_function.values())[:_TUNED]:
             near = not law.is_exact and law.misses < _NEAR
@@ -361,7 +359,7 @@ class ExactSearch:
             if misses < CLEAN:
                 self.meet(subsets(self._precise, item))
 
-    def _seek_again(self, dense: FunctionCandidate, misses: float, functions: int, most: int) -> None:
+    def _seek_again(self, dense: Candidate, misses: float, functions: int, most: int) -> None:
         """Functions along the path of the best model, where it is the better one, and few terms."""
         best = self._best
         if best is None or self._found(best):

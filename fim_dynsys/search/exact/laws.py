@@ -11,9 +11,8 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import autocorrelation
 from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, GapFit, Precise
 from fim_dynsys.regression.refinement import TrajectoryFit
-from fim_dynsys.search.candidates import shares
+from fim_dynsys.search.candidates import Candidate, shares
 from fim_dynsys.search.functions.families import INNER, SECOND, SHIFT
-from fim_dynsys.search.functions.fits import FunctionCandidate
 
 CLEAN = 0.01
 """Of the signal: models that miss more are no models of noise-free data."""
@@ -47,7 +46,7 @@ class Law:
 
     Attributes
     ----------
-    item : FunctionCandidate
+    item : Candidate
         Terms and numbers.
     residual_variance : array (d,)
         Residual variance, at least the floor.
@@ -65,7 +64,7 @@ class Law:
         Variance of the samples; default 1.
     """
 
-    item: FunctionCandidate
+    item: Candidate
     residual_variance: np.ndarray
     floor: np.ndarray
     residuals: np.ndarray
@@ -83,7 +82,7 @@ class Law:
     def freedom(self) -> float:
         """Samples of each coordinate beyond the numbers and starts that were fitted to them."""
         n, d = self.residuals.shape
-        return n - len(self.item.candidate.start) - self.parameters / d
+        return n - len(self.item.start) - self.parameters / d
 
     @property
     def counted(self) -> float:
@@ -112,12 +111,12 @@ class Law:
     def shares(self) -> np.ndarray:
         """Largest size (m, d) of each term at the samples, over that of the rate of the coordinate."""
         values = self.item.dictionary.evaluate(np.concatenate(self.fit.paths))
-        return shares(values, self.item.candidate.coefficients)
+        return shares(values, self.item.coefficients)
 
     @property
     def least_share(self) -> float:
         """The share of the term that shows least."""
-        return float(self.shares[self.item.candidate.coefficients != 0.0].min(initial=np.inf))
+        return float(self.shares[self.item.coefficients != 0.0].min(initial=np.inf))
 
     @property
     def is_exact(self) -> bool:
@@ -150,9 +149,9 @@ def _price(n: int, d: int) -> float:
     return math.log(max(n * d, 2)) + 2.0 * math.log(math.comb(d + 3, 3))
 
 
-def packed_field(item: FunctionCandidate, support: np.ndarray | None = None) -> Field:
+def packed_field(item: Candidate, support: np.ndarray | None = None) -> Field:
     """An item's arrays by its parameters; of all coefficients of another ``support`` where it is given."""
-    support = item.candidate.support if support is None else support
+    support = item.support if support is None else support
     row, column = map(np.ascontiguousarray, np.nonzero(support))
 
     def packed(p: np.ndarray) -> tuple:
@@ -161,7 +160,7 @@ def packed_field(item: FunctionCandidate, support: np.ndarray | None = None) -> 
     return packed
 
 
-def fitted(precise: Precise, item: FunctionCandidate) -> Law | None:
+def fitted(precise: Precise, item: Candidate) -> Law | None:
     """A structure's parameters and starts fitted to numerical precision; None where that diverges."""
     field, p, nodes = packed_field(item), item.parameters, None
     for tolerance in (COARSE, FINE):
@@ -216,32 +215,30 @@ def smaller(precise: Precise, law: Law) -> Iterator[Law]:
 def _with_one_less(precise: Precise, law: Law) -> Iterator[Law]:
     """Fits without each of the terms that the linearised fit could give up most cheaply."""
     item, fit = law.item, law.fit
-    support, p = item.candidate.support, fit.parameters
+    support, p = item.support, fit.parameters
     count = int(support.sum())
     size = np.sqrt(np.diagonal(fit.information))
     if count < 2 or not (np.isfinite(fit.information).all() and (size > 0.0).all()):
         return
     inverse = np.linalg.pinv(fit.information / size[:, None] / size, rcond=1e-13)
     variance = np.maximum(np.diagonal(inverse), 1e-300)
-    for k in np.argsort((p * size) ** 2 / variance)[: _TRIED + item.candidate.inner]:
+    for k in np.argsort((p * size) ** 2 / variance)[: _TRIED + len(item.labels)]:
         if k >= count:
             continue
         kept = p - inverse[:, k] / size * (p[k] * size[k] / variance[k])
         kept[k] = 0.0
-        moved = item.with_parameters(kept)
-        trial = fitted(precise, FunctionCandidate.of(moved.candidate, moved.dictionary, item.labelled))
+        trial = fitted(precise, item.with_parameters(kept).in_use())
         if trial is not None:
             yield trial
 
 
-def without_traces(law: Law) -> FunctionCandidate:
+def without_traces(law: Law) -> Candidate:
     """The model's structure without the terms that hardly show."""
-    coefficients = np.where(law.shares > TRACE, law.item.candidate.coefficients, 0.0)
-    kept = replace(law.item.candidate, coefficients=coefficients)
-    return FunctionCandidate.of(kept, law.item.dictionary, law.item.labelled)
+    coefficients = np.where(law.shares > TRACE, law.item.coefficients, 0.0)
+    return replace(law.item, coefficients=coefficients).in_use()
 
 
-def with_constants(law: Law) -> Iterator[FunctionCandidate]:
+def with_constants(law: Law) -> Iterator[Candidate]:
     """The model's structure with a constant in place of one function that hardly varies at the samples."""
     item, d = law.item, law.item.dictionary
     x = np.concatenate(law.fit.paths)
@@ -253,7 +250,7 @@ def with_constants(law: Law) -> Iterator[FunctionCandidate]:
         values = alone.subset(np.array(rows[:1])).evaluate(x)
         if not np.ptp(values) < _HARDLY * abs(values.mean()):
             continue
-        coefficients, kind = item.candidate.coefficients.copy(), d.kind.copy()
+        coefficients, kind = item.coefficients.copy(), d.kind.copy()
         coefficients[rows] *= values.mean()
         for row in rows:
             same = (kind == 0) & (d.exponents == d.exponents[row]).all(axis=1)
@@ -264,10 +261,10 @@ def with_constants(law: Law) -> Iterator[FunctionCandidate]:
         numbers = (d.coordinate, 0), (d.inner, 1.0), (d.second, 0.0), (d.partner, -1), (d.shift, 0.0)
         terms = Dictionary(d.exponents, kind, *(np.where(kind > 0, own, none) for own, none in numbers))
         free = [row for row in item.labelled if row[0] not in rows]
-        yield FunctionCandidate.of(replace(item.candidate, coefficients=coefficients), terms, free)
+        yield replace(item, coefficients=coefficients, dictionary=terms).in_use(free)
 
 
-def with_one_state(law: Law) -> Iterator[FunctionCandidate]:
+def with_one_state(law: Law) -> Iterator[Candidate]:
     """The model's structure with functions of one state for sums to which another hardly adds."""
     item, d = law.item, law.item.dictionary
     width = np.ptp(np.concatenate(law.fit.paths), axis=0)
@@ -293,7 +290,7 @@ def with_one_state(law: Law) -> Iterator[FunctionCandidate]:
         for term, slot, label in item.labelled
         if not alone[term] or moved[slot][0][term]
     ]
-    yield FunctionCandidate.of(item.candidate, terms, free)
+    yield replace(item, dictionary=terms).in_use(free)
 
 
 def systematic(precise: Precise, law: Law) -> bool:
@@ -316,7 +313,7 @@ def ranked(laws: list[Law]) -> list[Law]:
         return []
     scores = criterion(clean)
     scored = [
-        replace(law, item=replace(law.item, candidate=replace(law.item.candidate, score=float(score))))
+        replace(law, item=replace(law.item, score=float(score)))
         for law, score in zip(clean, scores, strict=True)
     ]
     return sorted(scored, key=lambda law: (not law.is_plain, law.item.score))
@@ -366,10 +363,10 @@ def _knee(laws: list[Law], factor: float) -> Law:
     return min(laws, key=lambda law: 0.5 * np.mean(law.log_spread) + math.log(factor) * law.parameters)
 
 
-def _degrees(item: FunctionCandidate) -> int:
+def _degrees(item: Candidate) -> int:
     """Sum of the degrees of all terms, a function counted once."""
     degree = item.dictionary.exponents.sum(axis=1) + (item.dictionary.kind > 0)
-    return int(degree @ item.candidate.support.sum(axis=1))
+    return int(degree @ item.support.sum(axis=1))
 
 
 def _reading(terms: Dictionary) -> int:

@@ -17,7 +17,6 @@ from fim_dynsys.search.exact.regressed import regressed
 from fim_dynsys.search.functions.combination import monomials
 from fim_dynsys.search.functions.exploration import Exploration
 from fim_dynsys.search.functions.families import Bundle, families, powers
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.functions.regressions import Integrals, Piece
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
@@ -35,39 +34,36 @@ _UNIT, _LEAST = 0.01, 1e-8  # of what a path misses: its own error; of the signa
 _SECANTS, _BESIDE, _FAR = 4, 1.01, 0.5  # steps towards a number, the first, and how far it is sought
 
 
-def starts(search: Search) -> Iterator[FunctionCandidate]:
+def starts(search: Search) -> Iterator[Candidate]:
     """Polynomials that Newton's steps start from: regressions of smoothed slopes."""
     states, slopes = (np.concatenate(part) for part in zip(*search.observations.splines, strict=True))
     columns = search.dictionary.evaluate(states)
     for tolerance in _REGRESSED:
         values = _least_squares(columns, slopes, tolerance)
-        candidate = Candidate(
-            values, search.observations.start, Origin(Stage.NEIGHBOURS), Stage.NEIGHBOURS.value
-        )
-        yield FunctionCandidate(candidate, search.dictionary)
+        yield Candidate(values, search.observations.start, search.dictionary, Origin(Stage.NEIGHBOURS))
 
 
-def over(dictionary: Dictionary, item: FunctionCandidate) -> FunctionCandidate:
+def over(dictionary: Dictionary, item: Candidate) -> Candidate:
     """A polynomial item over more monomials than its own."""
     wide, (_, rows) = union([dictionary, item.dictionary])
     coefficients = np.zeros((len(wide), wide.dim))
-    coefficients[rows] = item.candidate.coefficients
-    return replace(item, candidate=replace(item.candidate, coefficients=coefficients), dictionary=wide)
+    coefficients[rows] = item.coefficients
+    return replace(item, coefficients=coefficients, dictionary=wide)
 
 
-def newton(precise: Precise, item: FunctionCandidate) -> tuple[FunctionCandidate, float]:
+def newton(precise: Precise, item: Candidate) -> tuple[Candidate, float]:
     """All coefficients of an item's terms by least squares from each sample to the next.
 
     From one sample to the next a field is nearly linear in its coefficients: a few steps do.
 
     Returns
     -------
-    item : FunctionCandidate
+    item : Candidate
         Its numbers inside functions are those given.
     misses : float
         Root mean square of what it misses, in standard deviations of the coordinates.
     """
-    now = best = item.candidate.coefficients
+    now = best = item.coefficients
     misses = np.inf
     for _ in range(_STEPS):
         missed, by_terms = _about(precise, item, now, min(max(misses * misses, FINE), COARSE))
@@ -79,16 +75,16 @@ def newton(precise: Precise, item: FunctionCandidate) -> tuple[FunctionCandidate
         if settled or not np.isfinite(by_terms).all():
             break
         now = best + _least_squares(by_terms, missed).reshape(best.shape)
-    return replace(item, candidate=replace(item.candidate, coefficients=best)), misses
+    return replace(item, coefficients=best), misses
 
 
-def subsets(precise: Precise, item: FunctionCandidate) -> Iterator[FunctionCandidate]:
+def subsets(precise: Precise, item: Candidate) -> Iterator[Candidate]:
     """Structures that the samples suggest about an item, at several levels of what is missed.
 
     About one of few terms the search begins with these.
     """
-    now = item.candidate.coefficients.ravel()
-    missed, columns = _about(precise, item, item.candidate.coefficients, FINE)
+    now = item.coefficients.ravel()
+    missed, columns = _about(precise, item, item.coefficients, FINE)
     if not (np.isfinite(missed).all() and np.isfinite(columns).all()):
         return
     target = missed + columns @ now
@@ -118,9 +114,8 @@ def subsets(precise: Precise, item: FunctionCandidate) -> Iterator[FunctionCandi
                 seen.add(kept.tobytes())
                 values = np.zeros_like(now)
                 values[kept] = _least_squares(columns[:, kept], target)
-                values = values.reshape(item.candidate.coefficients.shape)
-                chosen = replace(item.candidate, coefficients=values)
-                yield FunctionCandidate.of(chosen, item.dictionary, item.labelled)
+                values = values.reshape(item.coefficients.shape)
+                yield replace(item, coefficients=values).in_use()
 
 
 def _of_few(
@@ -148,7 +143,7 @@ def _of_few(
 
 
 def _about(
-    precise: Precise, item: FunctionCandidate, coefficients: np.ndarray, tolerance: float
+    precise: Precise, item: Candidate, coefficients: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gaps of all coefficients of an item's terms and their derivatives."""
     field = _linear_field(item)
@@ -157,10 +152,10 @@ def _about(
         return precise.gaps(field, coefficients.ravel(), steps)
 
 
-def _linear_field(item: FunctionCandidate) -> Field:
+def _linear_field(item: Candidate) -> Field:
     """The item's arrays by all of its coefficients, the numbers inside its functions given."""
     given = replace(item, free=np.zeros((0, 3), dtype=np.intp))
-    return packed_field(given, np.ones(item.candidate.coefficients.shape, dtype=bool))
+    return packed_field(given, np.ones(item.coefficients.shape, dtype=bool))
 
 
 def _sizes(columns: np.ndarray) -> np.ndarray:
@@ -174,7 +169,7 @@ def _least_squares(columns: np.ndarray, target: np.ndarray, rank: float = _RANK)
     return values / (size if target.ndim == 1 else size[:, None])
 
 
-def widened(search: Search, item: FunctionCandidate) -> FunctionCandidate:
+def widened(search: Search, item: Candidate) -> Candidate:
     """The item over all monomials, and its functions alone and times each coordinate."""
     own = item.dictionary
     functions = own.subset(np.flatnonzero(own.kind > 0))
@@ -184,18 +179,18 @@ def widened(search: Search, item: FunctionCandidate) -> FunctionCandidate:
     ]
     wide, (_, rows, *_others) = union([search.dictionary, own, *multiples])
     coefficients = np.zeros((len(wide), own.dim))
-    coefficients[rows] = item.candidate.coefficients
+    coefficients[rows] = item.coefficients
     free, inside = set(), [wide.function(k) for k in range(len(wide))]
     for term, slot, label in item.labelled:
         same = own.function(term)
         free |= {(k, slot, label) for k, function in enumerate(inside) if function == same}
     labels = tuple(sorted({label for *_, label in free}))
     table = [(term, slot, labels.index(label)) for term, slot, label in sorted(free)]
-    candidate = replace(item.candidate, coefficients=coefficients)
-    return FunctionCandidate(candidate, wide, np.array(table, dtype=np.intp).reshape(-1, 3), labels)
+    rows = np.array(table, dtype=np.intp).reshape(-1, 3)
+    return replace(item, coefficients=coefficients, dictionary=wide, free=rows, labels=labels)
 
 
-def tuned(precise: Precise, search: Search, item: FunctionCandidate) -> FunctionCandidate:
+def tuned(precise: Precise, search: Search, item: Candidate) -> Candidate:
     """The item with the numbers inside its functions that leave least where all terms about them are free.
 
     Fitted together with few terms that are not the right ones, numbers are off; among all terms what is left
@@ -209,7 +204,7 @@ def tuned(precise: Precise, search: Search, item: FunctionCandidate) -> Function
         return missed if math.isfinite(missed) else math.inf
 
     count = len(item.parameters)
-    for k in range(count - item.candidate.inner, count):
+    for k in range(count - len(item.labels), count):
         now = float(item.parameters[k])
         seen = [(misses(number, k), number) for number in (now, now * _BESIDE)]
         for _ in range(_SECANTS):
@@ -227,15 +222,15 @@ def tuned(precise: Precise, search: Search, item: FunctionCandidate) -> Function
 
 
 def with_functions(
-    precise: Precise, search: Search, dense: FunctionCandidate, misses: float, most: int
-) -> Iterator[FunctionCandidate]:
+    precise: Precise, search: Search, dense: Candidate, misses: float, most: int
+) -> Iterator[Candidate]:
     """Structures with functions that fit along the paths of a dense polynomial between the samples.
 
     Parameters
     ----------
     precise, search
         The samples.
-    dense : FunctionCandidate
+    dense : Candidate
         From `newton`, on monomials.
     misses : float
         What it misses.
@@ -258,8 +253,8 @@ def with_functions(
 
 
 def of_few_terms(
-    precise: Precise, search: Search, dense: FunctionCandidate, misses: float, most: int
-) -> Iterator[FunctionCandidate]:
+    precise: Precise, search: Search, dense: Candidate, misses: float, most: int
+) -> Iterator[Candidate]:
     """Structures of one state with few terms and one number, sought wherever it may be.
 
     On a short orbit of one state many terms do alike, and no start tells which: all subsets are tried.
@@ -275,21 +270,21 @@ def of_few_terms(
 
 
 def right_hand_sides(
-    precise: Precise, search: Search, dense: FunctionCandidate, misses: float, composed: bool = False
+    precise: Precise, search: Search, dense: Candidate, misses: float, composed: bool = False
 ) -> list[list[StateEquation]]:
     """Right-hand sides (d,) of single states, see `regressed`. Arguments as for `with_functions`."""
     return regressed(_integrals(precise, search, dense, misses), composed)
 
 
 def _explored(
-    precise: Precise, search: Search, dense: FunctionCandidate, misses: float
+    precise: Precise, search: Search, dense: Candidate, misses: float
 ) -> tuple[Exploration, list[list[Bundle]]]:
     integrals = _integrals(precise, search, dense, misses)
     tried = families(search.observations.angle) + powers(search.observations.dim)
-    return Exploration(integrals, monomials(search), dense.candidate, len(tried), few=True), tried
+    return Exploration(integrals, monomials(search), dense, len(tried), few=True), tried
 
 
-def _integrals(precise: Precise, search: Search, dense: FunctionCandidate, misses: float) -> Integrals:
+def _integrals(precise: Precise, search: Search, dense: Candidate, misses: float) -> Integrals:
     observations = search.observations
     pieces = _between(precise, dense, observations.samples)
     unit = max(_UNIT * misses, _LEAST) ** 2 * precise.signal + precise.resolution**2
@@ -297,12 +292,12 @@ def _integrals(precise: Precise, search: Search, dense: FunctionCandidate, misse
 
 
 def _between(
-    precise: Precise, dense: FunctionCandidate, samples: Sequence[tuple[np.ndarray, np.ndarray]]
+    precise: Precise, dense: Candidate, samples: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> list[Piece]:
     longest = max(float(np.diff(t).max()) for t, _ in samples)
     steps = min(max(math.ceil(longest / _QUADRATURE), 2), _FINEST)
     steps = _FINEST if dense.dictionary.dim == 1 else steps  # a state alone tells terms apart by little
-    coefficients = dense.candidate.coefficients
+    coefficients = dense.coefficients
     field = _linear_field(dense)
     with np.errstate(all="ignore"):
         paths = precise.between(field, coefficients.ravel(), steps)

@@ -9,13 +9,12 @@ import numpy as np
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.observed import Observations
-from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.functions.exploration import Exploration, Selection
 from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, families
-from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
 from fim_dynsys.search.problem import Search, distinguishable
-from fim_dynsys.search.pruning import assumed_variance
+from fim_dynsys.search.pruning import assumed_variance, refine
 from fim_dynsys.search.restrictions import Restriction
 
 _MONOMIALS = 15  # of the largest degree up to 4 with so few terms
@@ -63,7 +62,7 @@ def grow_functions(
     candidate: Candidate,
     effort: FunctionEffort = FULL,
     done: Callable[[], object] | None = None,
-) -> list[FunctionCandidate]:
+) -> list[Candidate]:
     """Fields with textbook functions that explain the trajectories about as well as a given one, or better.
 
     The trajectories are regressed on integrals of forcings along the path of the given candidate. Each family
@@ -85,7 +84,7 @@ def grow_functions(
 
     Returns
     -------
-    list of FunctionCandidate
+    list of Candidate
         Judged by integration, best first.
 
     References
@@ -104,7 +103,7 @@ def grow_functions(
     found = exploration.settled(chosen, tolerances[0])
     done = done or (lambda: None)
     done()
-    fits: list[tuple[FunctionCandidate, Bundle]] = []
+    fits: list[tuple[Candidate, Bundle]] = []
     seen: set[bytes] = set()
     for selection in sorted(found, key=lambda s: s.criterion):
         if len(fits) == effort.fitted:
@@ -112,7 +111,7 @@ def grow_functions(
         model = exploration.model(selection)
         if len(model.dictionary) and model.structure not in seen:  # facts may leave no term
             seen.add(model.structure)
-            fitted, _ = model.fitted(observations, observations.path)
+            fitted, _ = refine(observations, model, observations.path)
             fits.append((fitted, selection.bundle))
             done()
     candidates = [fitted for fitted, _ in fits]
@@ -122,17 +121,17 @@ def grow_functions(
     for model in sorted(candidates, key=lambda m: m.score)[: effort.repeated]:
         candidates += _rounded(observations, model)
     finite = [m for m in candidates if np.isfinite(m.parameters).all() and np.isfinite(m.score)]
-    return judge_functions(observations, finite)
+    return judge(observations, finite)
 
 
-def extended_score(observations: Observations, item: FunctionCandidate) -> float:
+def extended_score(observations: Observations, item: Candidate) -> float:
     """BIC and the price of having chosen its functions among all families (extended BIC).
 
     Parameters
     ----------
     observations : Observations
         Data.
-    item : FunctionCandidate
+    item : Candidate
         Judged.
 
     Returns
@@ -153,7 +152,7 @@ def _explore_along(search: Search, candidate: Candidate, families: int) -> Explo
     observations = search.observations
     variance = candidate.variance
     close = variance is not None and (variance < _CLOSE * observations.noise_variance).all()
-    pieces = follow(search, candidate) if close else None
+    pieces = follow(observations, candidate) if close else None
     integrals = Integrals(
         observations,
         smooth(observations) if pieces is None else pieces,
@@ -164,16 +163,15 @@ def _explore_along(search: Search, candidate: Candidate, families: int) -> Explo
     return Exploration(integrals, terms, candidate, families, known)
 
 
-def _explore_about(given: Search, model: FunctionCandidate, families: int) -> Exploration | None:
+def _explore_about(given: Search, model: Candidate, families: int) -> Exploration | None:
     """Regressions linearised about the path of a model; None where it diverges."""
-    search = model.on(given.observations)
-    pieces = follow(search, model.candidate)
+    seen = given.observations
+    pieces = follow(seen, model)
     if pieces is None:
         return None
-    variance = assumed_variance(given.observations, model.candidate)
-    surrogate = Surrogate(search, model.candidate, variance, pieces)
-    terms, known = _monomials_of(given, search)
-    return Exploration(surrogate, terms, model.candidate, families, known)
+    surrogate = Surrogate(seen, model, assumed_variance(seen, model), pieces)
+    terms, known = _monomials_of(given, Search(seen, model.dictionary))
+    return Exploration(surrogate, terms, model, families, known)
 
 
 def _monomials_of(given: Search, own: Search) -> tuple[Dictionary, Restriction | None]:
@@ -212,12 +210,12 @@ def _pairs(ranked: list[list[Selection]], count: int) -> list[list[Bundle]]:
 
 def _repeated(
     search: Search,
-    fitted: FunctionCandidate,
+    fitted: Candidate,
     bundle: Bundle,
     families: int,
     tolerances: Sequence[float],
     seen: set[bytes],
-) -> list[FunctionCandidate]:
+) -> list[Candidate]:
     """Fits of the terms selected anew about a model's own path, with its own numbers, while they improve."""
     candidates = []
     for _ in range(_REPEATS):
@@ -233,7 +231,7 @@ def _repeated(
             if len(model.dictionary) and model.structure not in seen:
                 seen.add(model.structure)
                 observations = search.observations
-                fits.append((model.fitted(observations, observations.path)[0], selection.bundle))
+                fits.append((refine(observations, model, observations.path)[0], selection.bundle))
         candidates += [model for model, _ in fits]
         better = min(fits, key=lambda item: item[0].score, default=(fitted, bundle))
         if not better[0].score < fitted.score:
@@ -242,25 +240,23 @@ def _repeated(
     return candidates
 
 
-def _rounded(observations: Observations, model: FunctionCandidate) -> list[FunctionCandidate]:
+def _rounded(observations: Observations, model: Candidate) -> list[Candidate]:
     """Fits with one number given that is round within its error."""
-    fitted, fit = model.fitted(observations, observations.path, (1,))
+    fitted, fit = refine(observations, model, observations.path, (1,))
     candidates = []
     inverse = np.linalg.pinv(fit.information)
     noise = max(fit.misfit / observations.n_values, 1.0)
     errors = np.sqrt(np.maximum(np.diagonal(inverse), 0.0) * noise)
-    first = len(fitted.parameters) - fitted.candidate.inner
+    first = len(fitted.parameters) - len(fitted.labels)
     for number, value in enumerate(fitted.numbers):
         near = _round_number(observations, fitted, number, value)
         if near is not None and abs(near - value) < max(_NEAR * errors[first + number], 1e-3 * abs(value)):
-            given, _ = fitted.fixed(number, near).fitted(observations, fit.paths, (1,))
+            given, _ = refine(observations, fitted.fixed(number, near), fit.paths, (1,))
             candidates.append(given)
     return candidates
 
 
-def _round_number(
-    observations: Observations, model: FunctionCandidate, number: int, value: float
-) -> float | None:
+def _round_number(observations: Observations, model: Candidate, number: int, value: float) -> float | None:
     """The nearest whole frequency of an angle, or exponent that is a multiple of 1/2 or 1/3."""
     term, slot, _ = model.free[np.flatnonzero(model.free[:, 2] == number)[0]]
     kind = model.dictionary.kind[term]

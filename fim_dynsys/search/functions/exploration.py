@@ -11,7 +11,6 @@ from fim_dynsys.regression.kernels.subsets import search_subset
 from fim_dynsys.regression.sparse import FEW, smallest_subset, solve_supports, subset_residuals, subsets_of
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.families import Bundle
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.restrictions import Restriction
@@ -237,7 +236,7 @@ class Exploration:
             found.setdefault((selection.bundle.name, key), selection)
         return list(found.values())
 
-    def model(self, selection: Selection) -> FunctionCandidate:
+    def model(self, selection: Selection) -> Candidate:
         """The selection as a candidate, its coefficients those of the regressions."""
         functions = selection.bundle.dictionary(self.dim)
         multiples = selection.bundle.multiples(self.dim)
@@ -257,12 +256,12 @@ class Exploration:
             for function, slot, number in selection.bundle.free
         ]
         origin = Origin(Stage.FUNCTIONS, selection.bundle.name)
-        candidate = replace(self.candidate, coefficients=coefficients, origin=origin)
         terms = self.monomials + products(multiples, functions)
+        candidate = replace(self.candidate, coefficients=coefficients, dictionary=terms, origin=origin)
         if self.restriction is not None:
             known = self.restriction.extended(self.monomials, terms)
             candidate = replace(candidate, coefficients=known.clipped(coefficients), restriction=known)
-        return FunctionCandidate.of(candidate, terms, free)
+        return candidate.in_use(free)
 
     def _blocks(self, bundle: Bundle) -> list[np.ndarray]:
         functions, multiples = bundle.dictionary(self.dim), bundle.multiples(self.dim)

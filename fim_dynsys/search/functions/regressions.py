@@ -1,7 +1,7 @@
 """Trajectories as linear regressions on forcings: integrated along a path, or linearised about one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,6 @@ from fim_dynsys.regression.kernels.responses import responses
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import rollout, substeps
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import compiled_maps
 
 _LARGEST = 1e8  # terms that grow beyond this on the path (poles) cannot be distinguished from rounding
@@ -48,30 +47,28 @@ def _grid(
     return steps, times, np.concatenate([[0], np.cumsum(counts)]), divided(curves, 2 * counts)
 
 
-def follow(search: Search, candidate: Candidate) -> list[Piece] | None:
+def follow(observations: Observations, candidate: Candidate) -> list[Piece] | None:
     """Paths of a candidate over all pieces, for `Integrals` and `Surrogate`.
 
     Parameters
     ----------
-    search : Search
-        Data and terms.
+    observations : Observations
+        Data.
     candidate : Candidate
-        Coefficients and starts.
+        Terms, coefficients and starts.
 
     Returns
     -------
     list or None
         None where the candidate diverges.
     """
-    terms, values = _in_use(search.dictionary, candidate)
-    pieces = []
-    seen = search.observations
+    used, pieces = _in_use(candidate), []
+    seen = observations
     pairs = zip(seen.samples, seen.curves, seen.limits, candidate.start, strict=True)
     for (t, _), own, limits, start in pairs:
         steps, times, observed, curves = _grid(t, own, limits)
-        path = rollout(terms, values[None], start[None, None], times[None], STEP_LIMIT, inputs=curves[None])[
-            0, 0
-        ]
+        field, begun = used.coefficients[None], start[None, None]
+        path = rollout(used.dictionary, field, begun, times[None], STEP_LIMIT, inputs=curves[None])[0, 0]
         if not np.isfinite(path).all():
             return None
         pieces.append(Piece(path, steps, observed, curves))
@@ -92,9 +89,9 @@ def smooth(observations: Observations) -> list[Piece]:
     return pieces
 
 
-def _in_use(dictionary: Dictionary, candidate: Candidate) -> tuple[Dictionary, np.ndarray]:
-    active = np.flatnonzero(candidate.support.any(axis=1))
-    return dictionary.subset(active), np.ascontiguousarray(candidate.coefficients[active])
+def _in_use(candidate: Candidate) -> Candidate:
+    """The terms in use alone, all numbers inside them and all knowledge given."""
+    return replace(candidate, restriction=None).in_use(())
 
 
 def _forcings(functions: Dictionary, monomials: Dictionary, pieces: list[Piece]) -> list[np.ndarray]:
@@ -245,10 +242,8 @@ class Surrogate:
     ----------
     observations : Observations
         Data.
-    dictionary : Dictionary
-        Terms of the field.
     candidate : Candidate
-        Coefficients and starts of the field.
+        Terms, coefficients and starts of the field.
     variance : array (d,)
         Noise variance where weights are 1.
     pieces : list
@@ -263,21 +258,21 @@ class Surrogate:
     """
 
     def __init__(
-        self, search: Search, candidate: Candidate, variance: np.ndarray, pieces: list[Piece]
+        self, observations: Observations, candidate: Candidate, variance: np.ndarray, pieces: list[Piece]
     ) -> None:
-        self.coordinates = d = search.observations.dim
-        terms, values = _in_use(search.dictionary, candidate)
+        self.coordinates = d = observations.dim
+        used = _in_use(candidate)
+        terms, values = used.dictionary, used.coefficients
         self._pieces, self._maps, self._roots, self._starts, targets = pieces, [], [], [], []
-        for k, (piece, (t, z)) in enumerate(zip(pieces, search.observations.samples, strict=True)):
+        for k, (piece, (t, z)) in enumerate(zip(pieces, observations.samples, strict=True)):
             halves = np.repeat(0.5 * piece.steps, 2)
             once = np.ones(len(halves), dtype=np.int64)
-            interval_maps = compiled_maps(terms, values != 0, piece.curves)
-            _, tangents = interval_maps(values[values != 0], piece.path, halves, once)
+            _, tangents = compiled_maps(used, piece.curves)(used.parameters, piece.path, halves, once)
             maps = np.ascontiguousarray(tangents[:, :, :d])
             own, by_start = responses(
                 maps, terms.columns(piece.extended).T @ values, piece.steps, piece.observed
             )
-            root = np.sqrt(search.observations.weights[k][: len(t)] / variance)
+            root = np.sqrt(observations.weights[k][: len(t)] / variance)
             target = (z - piece.path[2 * piece.observed] + np.einsum("nicc->ni", own)) * root
             starts, _ = np.linalg.qr((by_start * root[:, :, None]).reshape(-1, d))
             self._maps.append(maps)

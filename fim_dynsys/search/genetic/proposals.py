@@ -8,11 +8,12 @@ import sympy
 from scipy.interpolate import make_interp_spline
 
 from fim_dynsys.regression.observed import Observations
-from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
+from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.genetic.engine import GeneticEffort, front
 from fim_dynsys.search.genetic.sums import matched
 from fim_dynsys.search.genetic.translation import translated
 from fim_dynsys.search.origins import Stage
+from fim_dynsys.search.pruning import refine
 from fim_dynsys.search.state_equations import StateEquation, combined, state_equations_of, together
 
 _MOST_SAMPLES = 500  # that genetic programming sees, evenly spaced among all
@@ -110,8 +111,8 @@ def propose(
 
 
 def fitted_proposals(
-    observations: Observations, proposals: Proposals, best: FunctionCandidate, kept: int
-) -> list[FunctionCandidate]:
+    observations: Observations, proposals: Proposals, best: Candidate, kept: int
+) -> list[Candidate]:
     """Proposals fitted to noisy trajectories.
 
     Each is first thinned: its terms are those of which the integral along the smoothed states explains the
@@ -123,34 +124,34 @@ def fitted_proposals(
         Data.
     proposals : Proposals
         From `propose`.
-    best : FunctionCandidate
+    best : Candidate
         The best so far.
     kept : int
         So many of each state are fitted.
 
     Returns
     -------
-    list of FunctionCandidate
+    list of Candidate
         Judged by integration, best first.
     """
     thinned = [
         _distinct([_thinned(side, state, observations) for side in of_state])[:kept]
         for state, of_state in enumerate(proposals.sides)
     ]
-    candidates: list[FunctionCandidate] = []
+    candidates: list[Candidate] = []
 
     def fit(sides: Sequence[StateEquation]) -> float:
         item = together(sides, observations.start, Stage.GENETIC)
-        if not item.candidate.support.any():
+        if not item.support.any():
             return np.inf
-        new, _ = item.fitted(observations, observations.path)
+        new, _ = refine(observations, item, observations.path)
         if not (np.isfinite(new.parameters).all() and np.isfinite(new.score)):
             return np.inf
         candidates.append(new)
         return new.score
 
     combined(thinned, state_equations_of(best), best.score, fit)
-    return judge_functions(observations, candidates)
+    return judge(observations, candidates)
 
 
 def _thinned(side: StateEquation, state: int, observations: Observations) -> StateEquation | None:

@@ -184,6 +184,6 @@ def test_proposals_for_noisy_samples_stand_beside_the_others(little):
     noisy = x * (1.0 + 0.03 * np.random.default_rng(0).standard_normal(x.shape))
     data = fim_dynsys.Trajectories.from_arrays(noisy, t)
     found = [fim_dynsys.load("auto", effort="thorough").portfolio(data) for _ in range(2)]
-    origins = [[member.candidate.origin.text() for member in portfolio.members] for portfolio in found]
+    origins = [[member.origin.text() for member in portfolio.members] for portfolio in found]
     assert origins[0] == origins[1]
     assert any(origin.startswith("genetic programming") for origin in origins[0])

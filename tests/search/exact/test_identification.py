@@ -1,5 +1,7 @@
 """Laws of clean data: what is read off neighbouring samples, fitted to the digits, and preferred."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -12,7 +14,6 @@ from fim_dynsys.regression.refinement import parameter_roots
 from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.exact.laws import fitted, from_sample_to_sample, ranked, with_constants
 from fim_dynsys.search.exact.structures import newton, starts, subsets
-from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.problem import Search
 
 
@@ -48,7 +49,7 @@ def test_newton_finds_all_coefficients_from_neighbours():
     precise = Precise.of(search.observations, resolution([(t, x)]))
     dense, left = newton(precise, next(starts(search)))
     assert left < 1e-9
-    structures = [item.candidate.support.sum() for item in subsets(precise, dense)]
+    structures = [item.support.sum() for item in subsets(precise, dense)]
     assert 4 in structures
 
 
@@ -58,17 +59,14 @@ def test_a_fit_follows_the_samples_to_their_digits():
     best = found.laws[0]
     assert found.settled and best.is_exact and best.parameters == 4 and best.misses < 1e-9
     unit = search.observations.time_unit
-    np.testing.assert_allclose(best.item.candidate.coefficients.max(axis=0)[0] / unit, 1.1, rtol=1e-8)
+    np.testing.assert_allclose(best.item.coefficients.max(axis=0)[0] / unit, 1.1, rtol=1e-8)
     again = fitted(Precise.of(search.observations, resolution([(t, x)])), best.item)
     np.testing.assert_allclose(again.item.parameters, best.item.parameters, rtol=1e-8)
 
 
 def _terms(law):
     names = law.item.dictionary.names()
-    return [
-        {name for name, c in zip(names, column, strict=True) if c}
-        for column in law.item.candidate.coefficients.T
-    ]
+    return [{name for name, c in zip(names, column, strict=True) if c} for column in law.item.coefficients.T]
 
 
 @pytest.mark.parametrize(
@@ -115,11 +113,11 @@ def _errors(search, law):
     """Of Van der Pol's coefficients, and what the fit states of them, in the units of the samples."""
     observations, item = search.observations, law.item
     scale, unit, truth = observations.scale, observations.time_unit, list(VAN_DER_POL.values())
-    terms, coefficients = item.dictionary.rescaled(item.candidate.coefficients, scale, unit)
+    terms, coefficients = item.dictionary.rescaled(item.coefficients, scale, unit)
     names = terms.names()
-    rows, states = np.nonzero(item.candidate.support)
+    rows, states = np.nonzero(item.support)
     wrong = np.array([coefficients[r, s] - truth[s][names[r]] for r, s in zip(rows, states, strict=True)])
-    per_unit = coefficients[rows, states] / item.candidate.coefficients[rows, states]
+    per_unit = coefficients[rows, states] / item.coefficients[rows, states]
     roots = parameter_roots(law.calibrated_fit, observations.n * observations.dim)
     return wrong, np.linalg.norm(roots, axis=0) * np.abs(per_unit)
 
@@ -207,13 +205,13 @@ def test_functions_that_hardly_vary_are_constants():
     t, x = lotka_volterra()
     search, found = identified(t, x)
     law = found.laws[0]
-    d, coefficients = law.item.dictionary, law.item.candidate.coefficients
+    d, coefficients = law.item.dictionary, law.item.coefficients
     kind, inner, coordinate = np.zeros(len(d), int), np.ones(len(d)), np.zeros(len(d), int)
     first, second = np.flatnonzero(coefficients[:, 0])[0], np.flatnonzero(coefficients[:, 1])[0]
     kind[first], inner[first] = Kind.TANH, 1e3
     kind[second], inner[second], coordinate[second] = Kind.SIN, 2.5, 1
     terms = Dictionary(d.exponents, kind, coordinate, inner)
-    item = FunctionCandidate.of(law.item.candidate, terms, [(int(first), 0, 0), (int(second), 0, 1)])
+    item = replace(law.item, dictionary=terms).in_use([(int(first), 0, 0), (int(second), 0, 1)])
     odd = fitted(Precise.of(search.observations, resolution([(t, x)])), item)
     (plain,) = with_constants(odd)  # the sine varies, and stays as it is
     assert odd.item.n_functions == 2 and plain.n_functions == 1 and len(plain.free) == 1
@@ -232,7 +230,7 @@ def test_several_trajectories_are_one_regression():
     found = ExactSearch(search, pieces)
     found.run(0)
     assert found.laws[0].parameters == 4 and found.laws[0].is_exact
-    assert found.laws[0].item.candidate.start.shape == (2, 2)
+    assert found.laws[0].item.start.shape == (2, 2)
 
 
 LAWS = {  # field, start, span, terms of the last equation as (power, coefficient) of the first state

@@ -90,7 +90,7 @@ def test_what_leaves_one_state_enters_another():
         [1.0, 0.5],
         20.0,
     )
-    assert (law.parameters, law.item.candidate.inner) == (6, 2)
+    assert (law.parameters, len(law.item.labels)) == (6, 2)
 
 
 def test_polynomials_are_left_as_they_are():
