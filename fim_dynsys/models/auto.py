@@ -323,7 +323,7 @@ class Auto(SearchedModel):
                     "; ".join([NOT_DETERMINED] * row.tied + cautions(field, self._seen)),
                 )
             )
-        return Alternatives(out, found.judge.value)
+        return Alternatives(out, found.judge.name.value)
 
     def _simpler_than(self, found: Portfolio, preferred: int) -> list[Candidate]:
         """What `simpler` finds, once for each portfolio: it fits for seconds."""
@@ -427,7 +427,7 @@ class Auto(SearchedModel):
         own = member if plain else _without_traces(search.observations, member)
         chosen = own.origin.text(order.coordinates)
         said = report | {"chosen": chosen, "BIC": own.score, "weight": weight}
-        facts = Inference(found.judge, notes=found.remarks)
+        facts = Inference(found.judge.name, notes=found.remarks)
         if not found.laws:
             question = replace(question, knowledge=found.constraints)
             return question.answer(own, said, facts, search)

@@ -179,7 +179,7 @@ def searched(
         if proposals is not None and effort.genetic is not None and not clean.laws:
             grown = _with_proposals(pool, proposals, grown, effort.genetic.kept)
         local = effort.local and not clean.laws
-        found = Portfolio.of(pool, grown, notes, question.knowledge, local, effort.choice)
+        found = Portfolio.of(pool, grown, notes, question.knowledge, local, row.judge)
         if not clean.laws:
             return found
         clean.meet(found.members[:_MET])

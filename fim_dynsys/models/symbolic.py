@@ -25,7 +25,8 @@ from fim_dynsys.models.searched import SearchedModel
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import ExactSearch
-from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score
+from fim_dynsys.search.functions.combination import FULL, QUICK
+from fim_dynsys.search.judges import OfFamilies
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.pool import Pool
@@ -164,14 +165,14 @@ class SymbolicModel(SearchedModel):
         self, question: Question, effort: Effort, others: Sequence[Candidate] = ()
     ) -> _Candidates:
         """All candidates, and what was found without the knowledge, fitted with it."""
-        search, row = question.search, Row(_STAGES, effort)
+        search, row = question.search, Row(_STAGES, effort, OfFamilies())
         stages = len(_STAGES) + effort.functions.stages
         with progress_bar(self.progress, stages, "symbolic", "stages", PATIENCE) as bar:
             found = row.search(Pool(search, whole=True), bar.update)
         items = [found.candidates[0].in_use()]
         items += homogeneous(search.observations, found.functions, question.order.trajectories)
         items += fitted_with_constraints(search, others) if others else []
-        scores = [extended_score(search.observations, item) for item in items]
+        scores = (np.array([item.score for item in items]) + row.judge.prices(search, items)).tolist()
         order = sorted(range(len(items)), key=scores.__getitem__)
         met = len(found.candidates) + len(found.functions)
         return _Candidates(question, [items[k] for k in order], [scores[k] for k in order], met)

@@ -323,20 +323,6 @@ def _scored(
     ]
 
 
-def price_of_choice(candidate: Candidate, terms: int) -> float:
-    """What extended BIC adds for having chosen a candidate's terms among so many in each right-hand side.
-
-    References
-    ----------
-    J. Chen, Z. Chen, Extended Bayesian information criteria, Biometrika 95 (2008) 759, with gamma 1/2.
-    """
-    total = math.lgamma(terms + 1)
-    return sum(
-        total - math.lgamma(k + 1) - math.lgamma(max(terms - k, 0) + 1)
-        for k in np.count_nonzero(candidate.coefficients, axis=0).tolist()
-    )
-
-
 def log_alike(dictionary: Dictionary, dim: int) -> np.ndarray:
     """Logarithm (m, d) of the number of monomials that are of a kind with each, in each right-hand side.
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from fim_dynsys.fields.inference import Inference
 from fim_dynsys.regression.observed import Observations
-from fim_dynsys.search.candidates import Candidate, price_of_choice
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.judges import BIC, ExtendedBic
 from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.problem import Search
@@ -58,8 +59,9 @@ class Pool:
     @property
     def preferred(self) -> Candidate:
         """The smallest BIC, extended where something is lacking."""
-        terms = len(self.search.dictionary) if self.lacking else 0
-        return min(self.candidates, key=lambda c: c.score + (price_of_choice(c, terms) if terms else 0.0))
+        judge = ExtendedBic() if self.lacking else BIC
+        scores = np.array([c.score for c in self.candidates]) + judge.prices(self.search, self.candidates)
+        return self.candidates[int(np.argmin(scores))]
 
     @property
     def fitted(self) -> list[Candidate]:

@@ -6,14 +6,14 @@ from functools import cached_property
 
 import numpy as np
 
-from fim_dynsys.fields.inference import Judge
 from fim_dynsys.fields.posterior import law_deviates
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.observed import STEP_LIMIT
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.search.candidates import Candidate, log_alike, price_of_choice
+from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.laws import Law
 from fim_dynsys.search.horizon import explains
+from fim_dynsys.search.judges import BIC, Exact, ExtendedBic, Judge
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.local import (
     FEWEST,
@@ -28,8 +28,6 @@ from fim_dynsys.search.pool import Pool, shortlist
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 
-_MARGIN = 8.0
-"""BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
 _WITH_FUNCTIONS = 12  # candidates with functions that are members
 _LAWS = 24  # exact equations that are members
 _TAILS = 0.9, 2.0  # width and degrees of freedom of draws from laws, which are of several laws besides
@@ -62,10 +60,8 @@ class Portfolio:
         What a reader should know of it.
     constraints : Knowledge or None
         What the search was given to satisfy.
-    lacking : bool
-        Whether windows were compared of which the best leaves clearly more than noise, see `Pool`.
-    choice : float
-        Price of the choice of each term of a polynomial, see `Effort`.
+    judge : Judge
+        What decides among the members.
     """
 
     search: Search
@@ -75,8 +71,7 @@ class Portfolio:
     notes: dict[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     constraints: Knowledge | None = None
-    lacking: bool = False
-    choice: float = 0.0
+    judge: Judge = BIC
 
     @classmethod
     def of(
@@ -86,9 +81,12 @@ class Portfolio:
         notes: dict[str, str] | None = None,
         constraints: Knowledge | None = None,
         local: bool = True,
-        choice: float = 0.0,
+        judge: Judge = BIC,
     ) -> "Portfolio":
         """The shortlist of a pool's polynomials, and the best few structures with functions.
+
+        With inputs, and where the best leaves clearly more than noise of the windows that were compared, the
+        extended BIC decides.
 
         Parameters
         ----------
@@ -96,7 +94,7 @@ class Portfolio:
             What was searched.
         grown : list of Candidate
             Scored, best first.
-        notes, constraints, choice
+        notes, constraints, judge
             See `Portfolio`.
         local : bool
             Whether a field of no equation may be one of them.
@@ -114,21 +112,14 @@ class Portfolio:
         local = local and len(set(trajectories_of(observations))) >= FEWEST
         unexplained = local and not any(explains(observations, m) for m in members)
         beside = fit_local(observations) if unexplained else None
-        return cls(
-            search,
-            members,
-            beside,
-            notes=notes or {},
-            constraints=constraints,
-            lacking=pool.lacking,
-            choice=choice,
-        )
+        judge = ExtendedBic() if observations.n_inputs or pool.lacking else judge
+        return cls(search, members, beside, notes=notes or {}, constraints=constraints, judge=judge)
 
     @classmethod
     def of_laws(cls, search: Search, laws: list[Law], notes: dict[str, str] | None = None) -> "Portfolio":
         """Laws of clean data alone, the preferred one first; with terms that hardly show, it at most."""
         kept = [law for law in laws if law.is_plain][:_LAWS] or laws[:1]
-        return cls(search, [law.item for law in kept], laws=kept, notes=notes or {})
+        return cls(search, [law.item for law in kept], laws=kept, notes=notes or {}, judge=Exact())
 
     @cached_property
     def _common(self) -> tuple[Dictionary, np.ndarray, list[np.ndarray]]:
@@ -151,22 +142,9 @@ class Portfolio:
 
     @property
     def log_weights(self) -> np.ndarray:
-        """How much each member is preferred (C,): minus half the BIC, functions at the price of a margin.
-
-        The extended BIC with inputs, where something is `lacking`, and where the choice of terms has a price;
-        exact equations by their own criterion.
-        """
+        """How much each member is preferred (C,): minus half of its score and the judge's price."""
         scores = np.array([m.score for m in self.members])
-        if self.laws:
-            return -0.5 * scores
-        margin = np.array([_MARGIN * (m.n_functions > 0) for m in self.members])
-        if self.search.observations.n_inputs or self.lacking:
-            terms = len(self.search.dictionary)
-            margin = margin + np.array([price_of_choice(m, terms) for m in self.members])
-        elif self.choice:
-            price = self.choice * log_alike(self.search.dictionary, self.search.observations.dim)
-            margin = margin + np.array([price[m.support].sum() for m in self.members])
-        return -0.5 * (scores + margin)
+        return -0.5 * (scores + self.judge.prices(self.search, self.members))
 
     @cached_property
     def stays(self) -> np.ndarray:
@@ -209,15 +187,6 @@ class Portfolio:
 
         errors = unseen_errors(seen, fitted)
         return np.where(np.isfinite(errors), errors, np.inf)
-
-    @property
-    def judge(self) -> Judge:
-        """What decides among the members."""
-        if self.laws:
-            return Judge.EXACT
-        if self.search.observations.n_inputs or self.lacking or self.choice:
-            return Judge.EXTENDED_BIC
-        return Judge.BIC
 
     def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[Candidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.

@@ -10,6 +10,7 @@ from fim_dynsys.search.comparison import compared
 from fim_dynsys.search.functions.combination import FULL, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.windowed import grow_over_windows
 from fim_dynsys.search.genetic.engine import GeneticEffort
+from fim_dynsys.search.judges import BIC, Judge
 from fim_dynsys.search.opinion import fit_opinion, solves
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.proposals import propose
@@ -47,9 +48,6 @@ class Effort:
         that do not look free of noise.
     local : bool
         Whether a field of no equation is fitted where no candidate explains several trajectories.
-    choice : float
-        Price of having chosen a term among its like, in logarithms of their number, that is added to the BIC
-        where one of the candidates is chosen: twice the gamma of the extended BIC, see `log_alike`.
     genetic : GeneticEffort, optional
         Of genetic programming, which proposes right-hand sides besides; None for none.
     """
@@ -65,7 +63,6 @@ class Effort:
     composed: bool = True
     simpler: bool = True
     local: bool = True
-    choice: float = 0.0
     genetic: GeneticEffort | None = None
 
 
@@ -92,10 +89,13 @@ class Row:
         In their order.
     effort : Effort
         Amounts of each.
+    judge : Judge
+        What decides among the candidates.
     """
 
     stages: tuple[Stage, ...]
     effort: Effort = Effort()
+    judge: Judge = BIC
 
     def without(self, *left_out: Stage) -> "Row":
         """The row with some stages left out."""

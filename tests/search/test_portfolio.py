@@ -41,7 +41,7 @@ def test_weights_are_of_the_bic_with_a_price_for_functions(found):
     scores = np.array([m.score for m in found.members])
     functions = np.array([m.n_functions > 0 for m in found.members])
     np.testing.assert_allclose(found.log_weights, -0.5 * (scores + 8.0 * functions))
-    assert found.judge is Judge.BIC
+    assert found.judge.name is Judge.BIC
     assert found.preferred(found.log_weights)[0] == np.argmax(found.log_weights)
 
 

@@ -40,6 +40,7 @@ from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.gaps import completed, has_gaps
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.thinning import thinned
+from fim_dynsys.search.judges import Bic
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.portfolio import Portfolio
@@ -58,7 +59,8 @@ _SMOOTHERS = [TIME_AWARE[k] for k in (3, 6, 8)]
 # The choice has the price of the extended BIC with gamma = 1/2: on the development systems, with 3 and 10 %
 # of noise, its answers follow other paths about as often as those of a trained selector did (43.9 and 44.8 %
 # of 212), those of the BIC in 41.5 %.
-ROW = Row(POLYNOMIALS, Effort(smoothers=_SMOOTHERS, composed=False, simpler=False, local=False, choice=1.0))
+_EFFORT = Effort(smoothers=_SMOOTHERS, composed=False, simpler=False, local=False)
+ROW = Row(POLYNOMIALS, _EFFORT, Bic(gamma=0.5))
 """What is searched about the operator's estimate."""
 
 # Of the candidates' weights where members are drawn: all but the hopeless are drawn alike. On 54 contexts of
@@ -326,7 +328,7 @@ class FIMODE(Asking, PretrainedModel):
             "chosen": best.origin.text(question.order.coordinates),
             "candidates": len(found.members),
         }
-        facts, seen = Inference(found.judge), found.search.observations
+        facts, seen = Inference(found.judge.name), found.search.observations
         if found.laws:
             report["misses"] = found.laws[0].misses
             facts = question.facts(facts, found.search)

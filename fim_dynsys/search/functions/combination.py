@@ -124,23 +124,6 @@ def grow_functions(
     return judge(observations, finite)
 
 
-def extended_score(observations: Observations, item: Candidate) -> float:
-    """BIC and the price of having chosen its functions among all families (extended BIC).
-
-    Parameters
-    ----------
-    observations : Observations
-        Data.
-    item : Candidate
-        Judged.
-
-    Returns
-    -------
-    float
-    """
-    return item.score + 2.0 * item.n_functions * math.log(len(families(observations.angle)))
-
-
 def _tolerances(observations: Observations) -> tuple[float, ...]:
     """Factors of the noise variance: 1, and up to residuals of a tenth of the signal on noise-free data."""
     coarsest = float(np.mean(observations.signal_variance / observations.noise_variance)) / _COARSEST

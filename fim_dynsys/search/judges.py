@@ -1,0 +1,106 @@
+"""What decides among the candidates of a search: their BIC, and prices that are added to it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fim_dynsys.fields import inference
+from fim_dynsys.search.candidates import Candidate, log_alike
+from fim_dynsys.search.functions.families import families
+from fim_dynsys.search.problem import Search
+
+_MARGIN = 8.0
+"""BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
+
+
+class Judge(Protocol):
+    """Prefers the candidate of the least score and price together."""
+
+    @property
+    def name(self) -> inference.Judge:
+        """What an inference notes."""
+
+    def prices(self, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
+        """What is added to the score of each (C,), in BIC."""
+
+
+@dataclass(frozen=True)
+class Bic:
+    """Functions at the price of a margin, and terms at that of having chosen them among their like.
+
+    Attributes
+    ----------
+    gamma : float
+        Of the extended BIC, see `log_alike`; 0 for the plain one. Above 0 of polynomials alone.
+    """
+
+    gamma: float = 0.0
+
+    @property
+    def name(self) -> inference.Judge:
+        """The plain or the extended BIC."""
+        return inference.Judge.EXTENDED_BIC if self.gamma else inference.Judge.BIC
+
+    def prices(self, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
+        """See `Judge`."""
+        if not self.gamma:
+            return _margins(candidates)
+        price = 2.0 * self.gamma * log_alike(search.dictionary, search.observations.dim)
+        return _margins(candidates) + np.array([price[c.support].sum() for c in candidates])
+
+
+BIC = Bic()
+"""The plain one."""
+
+
+@dataclass(frozen=True)
+class ExtendedBic:
+    """Functions at the price of a margin, and terms at that of having chosen so many among all.
+
+    References
+    ----------
+    J. Chen, Z. Chen, Extended Bayesian information criteria, Biometrika 95 (2008) 759, with gamma 1/2.
+    """
+
+    name = inference.Judge.EXTENDED_BIC
+
+    def prices(self, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
+        """See `Judge`."""
+        terms = len(search.dictionary)
+        chosen = [np.count_nonzero(c.coefficients, axis=0).tolist() for c in candidates]
+        return _margins(candidates) + np.array([sum(_log_choices(terms, k) for k in own) for own in chosen])
+
+
+@dataclass(frozen=True)
+class OfFamilies:
+    """Functions at the price of having chosen them among all families (extended BIC)."""
+
+    name = inference.Judge.EXTENDED_BIC
+
+    def prices(self, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
+        """See `Judge`."""
+        price = 2.0 * math.log(len(families(search.observations.angle)))
+        return np.array([price * c.n_functions for c in candidates])
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Scores alone, which hold all prices."""
+
+    name = inference.Judge.EXACT
+
+    def prices(self, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
+        """See `Judge`."""
+        return np.zeros(len(candidates))
+
+
+def _margins(candidates: Sequence[Candidate]) -> np.ndarray:
+    return np.array([_MARGIN * (c.n_functions > 0) for c in candidates])
+
+
+def _log_choices(terms: int, k: int) -> float:
+    """Logarithm of the number of choices of ``k`` terms among so many."""
+    return math.lgamma(terms + 1) - math.lgamma(k + 1) - math.lgamma(max(terms - k, 0) + 1)
