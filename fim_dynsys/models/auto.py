@@ -201,7 +201,7 @@ class Auto(SearchedModel):
         """
         field, found, question = self._inferred(trajectories)
         fields = self._fields(found, question, None)
-        return [with_outliers_of(own, field) for own in fields]
+        return [with_outliers_of(candidate, field) for candidate in fields]
 
     @np.errstate(all="ignore")
     def portfolio(
@@ -303,7 +303,9 @@ class Auto(SearchedModel):
         rows = front(found, preferred)
         fields = [self._field(found, question, row.place, {}, float(weights[row.place])) for row in rows]
         fields = [with_outliers_of(field, self.field_) for field in fields]
-        own = next(terms_by_state(f) for f, row in zip(fields, rows, strict=True) if row.place == preferred)
+        answered = next(
+            terms_by_state(f) for f, row in zip(fields, rows, strict=True) if row.place == preferred
+        )
         signal = np.maximum(found.search.observations.signal_variance, 1e-300)
         out = []
         for row, field in zip(rows, fields, strict=True):
@@ -318,8 +320,8 @@ class Auto(SearchedModel):
                     float(np.mean(1.0 - candidate.variance / signal)),
                     row.misses,
                     row.place == preferred,
-                    tuple(sorted(terms - own)),
-                    tuple(sorted(own - terms)),
+                    tuple(sorted(terms - answered)),
+                    tuple(sorted(answered - terms)),
                     "; ".join([NOT_DETERMINED] * row.tied + cautions(field, self._seen)),
                 )
             )
@@ -424,19 +426,19 @@ class Auto(SearchedModel):
     ) -> DictionaryField | DrivenField:
         member, search, order = found.members[k], found.search, question.order
         plain = found.laws or search.restriction is not None
-        own = member if plain else _without_traces(search.observations, member)
-        chosen = own.origin.text(order.coordinates)
-        said = report | {"chosen": chosen, "BIC": own.score, "weight": weight}
+        shown = member if plain else _without_traces(search.observations, member)
+        chosen = shown.origin.text(order.coordinates)
+        said = report | {"chosen": chosen, "BIC": shown.score, "weight": weight}
         facts = Inference(found.judge.name, notes=found.remarks)
         if not found.laws:
             question = replace(question, knowledge=found.constraints)
-            return question.answer(own, said, facts, search)
+            return question.answer(shown, said, facts, search)
         facts = with_relations(question.facts(facts, search), found.laws[k], search.observations, order)
         found_field = member.field(search.observations, order.trajectories, said, facts)
         field = order.field(found_field, question.context)
         assert isinstance(field, DictionaryField)  # of samples without inputs, of which nothing is known
         free = order.free(member.dictionary, member.free)
-        return FittedField.of(field, partial(law_errors, free=free) if own.refined else None)
+        return FittedField.of(field, partial(law_errors, free=free) if shown.refined else None)
 
     @property
     def _row(self) -> Row:
@@ -491,10 +493,10 @@ def _opinion(search: Search, sigma: Known | None) -> Opinion | None:
         pairs = zip(samples, observations.inputs, strict=True)
         samples = [(t, np.concatenate([z, u], axis=1)) for (t, z), u in pairs]
     if sigma is not None and not isinstance(sigma, Noise):
-        known = [own.all(axis=1) for own in precise(sigma)]
+        known = [column.all(axis=1) for column in precise(sigma)]
         places = zip(observations.origin, samples, strict=True)
         rows = [known[k][first : first + len(t)] for (k, first), (t, _) in places]
-        better = [(t[own], z[own]) for own, (t, z) in zip(rows, samples, strict=True) if own.sum() >= 2]
+        better = [(t[row], z[row]) for row, (t, z) in zip(rows, samples, strict=True) if row.sum() >= 2]
         samples = better if sum(len(t) for t, _ in better) >= model.min_observations else samples
     seen = Trajectories.from_arrays([z for _, z in samples], [t for t, _ in samples])
     ((solves, spread),) = model.opinions([seen])

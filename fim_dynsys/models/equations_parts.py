@@ -33,16 +33,16 @@ def names_of(
         raise ValueError(f"{caller}: expected a list of expressions or a dict by state, got {given!r}.")
     d = len(given)
     keys = tuple(map(str, given)) if isinstance(given, Mapping) else None
-    own = None if feature_names is None else [str(name) for name in feature_names]
+    of_columns = None if feature_names is None else [str(name) for name in feature_names]
     if observed is None:
-        if isinstance(x, Trajectories) and own is None and set(x.state_names) < set(keys or ()):
+        if isinstance(x, Trajectories) and of_columns is None and set(x.state_names) < set(keys or ()):
             return keys, tuple(x.state_names), None
-        if own is not None and keys is not None and not set(own) >= set(keys):
-            shown = [name for name in own if name in keys]
-            others = own[len(shown) :]
-            if shown and shown == own[: len(shown)] and not set(others) & set(keys):
+        if of_columns is not None and keys is not None and not set(of_columns) >= set(keys):
+            shown = [name for name in of_columns if name in keys]
+            others = of_columns[len(shown) :]
+            if shown and shown == of_columns[: len(shown)] and not set(others) & set(keys):
                 return keys, tuple(shown), [*shown, *others]
-        return None, None, own
+        return None, None, of_columns
     if isinstance(observed, str) or not observed or len(set(observed)) < len(list(observed)):
         raise ValueError(
             f"{caller}: expected observed as a list of different states or expressions, got {observed!r}."
@@ -50,8 +50,8 @@ def names_of(
     columns = tuple(map(str, observed))
     states = keys or tuple(f"x{i}" for i in range(d))
     inputs: list[str] = []
-    if own is not None:
-        states, inputs = tuple(own[:d]), own[d:]
+    if of_columns is not None:
+        states, inputs = tuple(of_columns[:d]), of_columns[d:]
     return states, columns, [*columns, *inputs]
 
 
@@ -95,9 +95,9 @@ def grown(
         return []
     names = [*problem.states, *problem.inputs]
     fixed = {symbol(name): value for name, value in problem.fixed.items()}
-    own = {symbol(name): symbol(f"x{k}") for k, name in enumerate(names)}
+    places = {symbol(name): symbol(f"x{k}") for k, name in enumerate(names)}
     equations, seen = (
-        tuple(e.xreplace(fixed).xreplace(own) for e in part) for part in (problem.equations, problem.seen)
+        tuple(e.xreplace(fixed).xreplace(places) for e in part) for part in (problem.equations, problem.seen)
     )
     given = Given(problem.states, problem.inputs, equations, tuple(map(str, seen)))
     observations = observe(
@@ -179,8 +179,8 @@ def _states(problem: Problem, data: Trajectories, summary: Summary, driven: Sequ
     inputs = None
     if driven:
         inputs = [
-            np.column_stack([own, t]) if len(driven) > own.shape[1] else own
-            for own, (t, _) in zip(data.input_arrays(), data.arrays(), strict=True)
+            np.column_stack([inputs, t]) if len(driven) > inputs.shape[1] else inputs
+            for inputs, (t, _) in zip(data.input_arrays(), data.arrays(), strict=True)
         ]
     units = {name: unit for name, unit in data.units.items() if name in {*problem.states, TIME}}
     return Trajectories.from_arrays(

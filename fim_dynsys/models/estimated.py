@@ -80,7 +80,9 @@ class EstimatedModel(VectorFieldModel):
         report = self._fitted_field().fit_info.report
         if self._fit is None:
             curves = (
-                [InputCurve(*map(np.array, own)) for own in report["curves"]] if "curves" in report else None
+                [InputCurve(*map(np.array, curve)) for curve in report["curves"]]
+                if "curves" in report
+                else None
             )
             described = self._described(
                 self.context_,
@@ -148,8 +150,8 @@ class EstimatedModel(VectorFieldModel):
         levels : sequence of float
             Of the intervals.
         """
-        own = [p.name for p in self.fit_.problem.parameters] if names is None else list(names)
-        return {name: self.profile(name, levels) for name in own}
+        chosen = [p.name for p in self.fit_.problem.parameters] if names is None else list(names)
+        return {name: self.profile(name, levels) for name in chosen}
 
     def identifiability(self) -> Identifiability:
         """Which estimated numbers the measurements determine, and which combinations have no effect.
@@ -262,7 +264,7 @@ class EstimatedModel(VectorFieldModel):
         times = real_array(t, caller, "t").ravel()
         spans = [(times.min(), times.max())] if times.size else []
         if isinstance(x0, Trajectories) and spans:
-            spans = [(own[-1], own[-1] + times.max()) for own, _ in x0.arrays()]
+            spans = [(t[-1], t[-1] + times.max()) for t, _ in x0.arrays()]
         met = sorted({at for at in self._change_times() for low, high in spans if low <= at < high})
         if met:
             warn(
@@ -275,7 +277,7 @@ class EstimatedModel(VectorFieldModel):
         """Times of the doses and events of all trajectories."""
         n = len(self.context_)
         entries = [*dose_lists(self._caller, self.doses, n), *event_lists(self._caller, self.events, n)]
-        return [time for own in entries for time, _, _ in own]
+        return [time for entry in entries for time, _, _ in entry]
 
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Draws of the field from the likelihood and priors of its parameters, within the bounds.

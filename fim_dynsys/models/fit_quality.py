@@ -89,7 +89,7 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     level = _noise(info, samples, unit)
     smooth = [_smoothed(t, z, level) for t, z in samples]
     starts = [states[0] for states, _ in smooth]
-    begun = [own[0] for own, _ in context.arrays()]
+    begun = [t[0] for t, _ in context.arrays()]
     if info.initial_states is not None and np.shape(info.initial_states) == (len(begun), field.dim):
         for i, k in enumerate(kept):
             begins = len(pairs) == len(begun) and pairs[k][0][0] == begun[k] and rows[k][0]
@@ -99,7 +99,7 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     roots = [np.ones(z.shape) for _, z in samples]
     if errors is not None:
         given = [errors[k][rows[k]] for k in kept]  # nan where they are not known, inf where nothing was seen
-        roots = [np.where(np.isnan(own), 1.0, level * unit / own) for own in given]
+        roots = [np.where(np.isnan(error), 1.0, level * unit / error) for error in given]
     each = zip(samples, starts, inputs, roots, strict=True)
     records = [_Stretch(t, z, start, u, root) for (t, z), start, u, root in each]
     windows = _windows(samples, smooth, inputs, roots, pace)

@@ -225,8 +225,8 @@ def _relevelled(paths: np.ndarray, weights: np.ndarray, levels: Levels) -> np.nd
     n = paths.shape[1]
     nominal = (2.0 * np.arange(n) + 1.0) / n - 1.0  # of a band that ends there, negative below the median
     of_paths = levels.of_paths(np.abs(nominal), paths.shape[-1])
-    own = np.copysign(np.minimum(of_paths, WIDEST), nominal)
-    median, *ends = _quantiles(paths, weights, (1.0 + np.append(0.0, own)) / 2.0)
+    half = np.copysign(np.minimum(of_paths, WIDEST), nominal)
+    median, *ends = _quantiles(paths, weights, (1.0 + np.append(0.0, half)) / 2.0)
     stretch = np.maximum(of_paths / WIDEST, 1.0)
     return (median + stretch[:, None, None, None] * (np.array(ends) - median)).swapaxes(0, 1)
 

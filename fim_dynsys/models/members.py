@@ -131,12 +131,12 @@ def bounded_members(
 def _stays(field: VectorField, complete: Trajectories) -> bool:
     """Whether the field's paths from the first samples stay near the data for twice the longest record."""
     pairs = complete.arrays()
-    x = np.concatenate([own for _, own in pairs])
+    x = np.concatenate([x for _, x in pairs])
     low, high = x.min(axis=0), x.max(axis=0)
     reach = _AWAY * np.maximum(high - low, 1e-300)
-    t = np.linspace(0.0, _SPANS * max(float(own[-1] - own[0]) for own, _ in pairs), 200)
+    t = np.linspace(0.0, _SPANS * max(float(t[-1] - t[0]) for t, _ in pairs), 200)
     with np.errstate(all="ignore"):
-        found = judged(field, [own[0] for _, own in pairs], [t] * len(pairs))
+        found = judged(field, [x[0] for _, x in pairs], [t] * len(pairs))
     return all(
         np.isfinite(path).all() and (path >= low - reach).all() and (path <= high + reach).all()
         for path in found.paths

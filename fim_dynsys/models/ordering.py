@@ -41,7 +41,7 @@ class CanonicalOrder:
     def of(cls, trajectories: Trajectories) -> Self:
         """Sort complete trajectories."""
         samples = dimensionless(trajectories.arrays()).samples
-        marks = [[(float(own[0]), float(own.mean())) for own in x.T.copy()] for _, x in samples]
+        marks = [[(float(column[0]), float(column.mean())) for column in x.T.copy()] for _, x in samples]
         states = sorted(range(trajectories.dim), key=lambda i: sorted(each[i] for each in marks))
         numbers = sorted(
             range(len(samples)),
@@ -95,19 +95,19 @@ class CanonicalOrder:
             place = self._place(self.states)
             samples, lengths = (found.states[:, place], found.slopes[:, place]), found.lengths[place]
             return LocalField(*samples, lengths, found.ridge, found.rate, context=context, fit_info=info)
-        own = found.extended if isinstance(found, DrivenField) else found
-        assert isinstance(own, DictionaryField)
-        terms = reordered(own.dictionary, self._coordinates(own.dictionary))[0]
-        coefficients = self.coefficients(own.dictionary, own.coefficients)
+        terms_of = found.extended if isinstance(found, DrivenField) else found
+        assert isinstance(terms_of, DictionaryField)
+        terms = reordered(terms_of.dictionary, self._coordinates(terms_of.dictionary))[0]
+        coefficients = self.coefficients(terms_of.dictionary, terms_of.coefficients)
         if isinstance(found, DrivenField):
             return DrivenField.of(terms, coefficients, context, info)
         return DictionaryField(terms, coefficients, context=context, fit_info=info)
 
     def _from_the_first(self, context: Trajectories) -> bool:
         """Whether the sorted trajectories begin with the first samples of the given ones."""
-        own = self.trajectories.arrays()
+        sorted_pairs = self.trajectories.arrays()
         given = context.arrays()
-        return all(own[k][0][0] == given[number][0][0] for k, number in enumerate(self.numbers))
+        return all(sorted_pairs[k][0][0] == given[number][0][0] for k, number in enumerate(self.numbers))
 
     def errors(self, given: Known | None) -> Known | None:
         """Errors (n, d) of the samples as given, for the sorted ones of trajectories of two and more."""

@@ -60,9 +60,11 @@ class _Rates:
     def of(cls, columns: np.ndarray, rates: np.ndarray) -> "_Rates":
         """From terms (N, m) and rates (N, d)."""
         gram, moment, total = normal_equations(columns, rates)
-        chosen = [_subset(*own, len(rates)) for own in zip(gram, moment, total, strict=True)]
-        variance = np.array([own for _, own in chosen])
-        return cls(gram, moment, total, len(rates), variance, np.column_stack([own for own, _ in chosen]))
+        chosen = [_subset(*equations, len(rates)) for equations in zip(gram, moment, total, strict=True)]
+        variance = np.array([left_over for _, left_over in chosen])
+        return cls(
+            gram, moment, total, len(rates), variance, np.column_stack([values for values, _ in chosen])
+        )
 
     @classmethod
     def on(cls, columns: np.ndarray, rates: np.ndarray, support: np.ndarray) -> "_Rates":
@@ -147,13 +149,13 @@ def informed_by_rates(
     facts = replace(field.fit_info.inference, refined=True).noting(
         f"measured rates counted with errors of {said}"
     )
-    own = _field_of(candidate, search, field, trajectories, facts)
+    answer = _field_of(candidate, search, field, trajectories, facts)
     root = np.linalg.norm(parameter_roots(fit, seen.n_values + known.n * seen.dim), axis=0)
     spread = np.zeros_like(candidate.coefficients)
     spread[candidate.support] = root
     scaled = np.abs(search.dictionary.rescaled(spread, seen.scale, seen.time_unit)[1])
-    inner = np.zeros((len(scaled), len(own.dictionary.numbers)))
-    return FittedField.of(own, np.column_stack([scaled, inner]))
+    inner = np.zeros((len(scaled), len(answer.dictionary.numbers)))
+    return FittedField.of(answer, np.column_stack([scaled, inner]))
 
 
 def of_rates_alone(trajectories: Trajectories, rates: Sequence[np.ndarray]) -> FittedField:
@@ -175,9 +177,9 @@ def of_rates_alone(trajectories: Trajectories, rates: Sequence[np.ndarray]) -> F
     terms = Dictionary.polynomial(states.shape[1], largest_degree(states.shape[1], len(states)))
     known = _Rates.of(terms.evaluate(states / unit), slopes)
     coefficients, errors = known.coefficients(known.support), np.zeros(known.support.shape)
-    for j, (gram, own) in enumerate(zip(known.gram, known.support.T, strict=True)):
-        inverse = np.linalg.pinv(gram[np.ix_(own, own)])
-        errors[own, j] = np.sqrt(known.variance[j] * np.maximum(np.diagonal(inverse), 0.0))
+    for j, (gram, support) in enumerate(zip(known.gram, known.support.T, strict=True)):
+        inverse = np.linalg.pinv(gram[np.ix_(support, support)])
+        errors[support, j] = np.sqrt(known.variance[j] * np.maximum(np.diagonal(inverse), 0.0))
     sizes = np.prod(unit**terms.exponents, axis=1)[:, None]
     noting = f"{len(states)} measured rates alone, which no path confirms"
     info = FitInfo(report={"candidates": 1}, inference=Inference(Judge.EXTENDED_BIC).noting(noting))
@@ -191,15 +193,17 @@ def _search(
     field: DictionaryField, complete: Trajectories, errors: Known | None
 ) -> tuple[Search, np.ndarray]:
     """Data and terms, those of the field among them, and its coefficients (m, d)."""
-    samples = [own for own in complete.arrays() if len(own[0]) >= 2]
+    samples = [pair for pair in complete.arrays() if len(pair[0]) >= 2]
     search = Search(observe(samples), field.dictionary).measured(errors)
     seen = search.observations
     window = field.fit_info.inference.window
     if window is not None:
         seen = in_windows(seen, window / seen.time_unit)
-    own, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / seen.scale, 1.0 / seen.time_unit)
+    terms, coefficients = field.dictionary.rescaled(
+        field.coefficients, 1.0 / seen.scale, 1.0 / seen.time_unit
+    )
     monomials = Dictionary.polynomial(field.dim, largest_degree(field.dim, seen.n))
-    every, (_, rows) = union([monomials, own])
+    every, (_, rows) = union([monomials, terms])
     start = np.zeros((len(every), field.dim))
     start[rows] = coefficients
     return Search(seen, every), start
@@ -216,7 +220,7 @@ def _at_rates(
         paths = judged(field, list(starts), [t for t, _ in pairs]).paths
         states = [np.where(np.isfinite(path), path, x) for path, x in zip(paths, states, strict=True)]
     both = [np.concatenate([x, v], axis=1) for x, v in zip(states, rates, strict=True)]
-    stacked = np.concatenate([own[np.isfinite(own).all(axis=1)] for own in both])
+    stacked = np.concatenate([rows[np.isfinite(rows).all(axis=1)] for rows in both])
     return stacked[:, : field.dim], stacked[:, field.dim :]
 
 
@@ -301,15 +305,15 @@ def _fitted(
         if alone is not None:
             tries.append(_combined(search, support, alone[1], *begun))
         better = [
-            _Fit(own[0].score + known.misfit(own[0].coefficients), *own, known, states)
-            for own in tries
-            if own is not None
+            _Fit(tried[0].score + known.misfit(tried[0].coefficients), *tried, known, states)
+            for tried in tries
+            if tried is not None
         ]
         if not better:
             return found
-        best = min(better, key=lambda own: own.score)
-        own = _field_of(best.candidate, search, field, trajectories, field.fit_info.inference)
-        states, _ = _at_rates(own, trajectories, rates)
+        best = min(better, key=lambda fit: fit.score)
+        moved = _field_of(best.candidate, search, field, trajectories, field.fit_info.inference)
+        states, _ = _at_rates(moved, trajectories, rates)
         known = _Rates.on(search.dictionary.evaluate(states / seen.scale), measured, support)
         total = best.candidate.score + known.misfit(best.candidate.coefficients)
         found = replace(best, score=total, rates=known, states=states)
@@ -366,8 +370,8 @@ def _field_of(
     facts: Inference,
 ) -> DictionaryField:
     """A candidate in the units of the data, with what is known of the field that was found without rates."""
-    own = candidate.field(search.observations, trajectories, dict(field.fit_info.report), facts)
-    assert isinstance(own, DictionaryField)  # without inputs
-    info, cut = own.fit_info, search.observations.cut is not None
+    made = candidate.field(search.observations, trajectories, dict(field.fit_info.report), facts)
+    assert isinstance(made, DictionaryField)  # without inputs
+    info, cut = made.fit_info, search.observations.cut is not None
     starts = field.fit_info.initial_states if cut else info.initial_states
-    return own.with_fit_info(replace(info, initial_states=starts, path_r2=field.fit_info.path_r2))
+    return made.with_fit_info(replace(info, initial_states=starts, path_r2=field.fit_info.path_r2))

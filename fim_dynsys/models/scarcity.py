@@ -40,7 +40,7 @@ def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories,
     terms = field.complexity if isinstance(field, DictionaryField) else 0
     if isinstance(field, DrivenField):
         terms = int(np.count_nonzero(field.coefficients))
-    starts = sum(len(own) > 1 for own in seen) * field.dim
+    starts = sum(len(times) > 1 for times in seen) * field.dim
     known = known or inference.noise in (Noise.GIVEN, Noise.POISSON)
     # A fit "to numerical precision" of so few samples may follow their noise: what it leaves decides.
     exact = info.path_r2 is not None and info.path_r2 > _EXACT

@@ -135,8 +135,8 @@ class SymbolicModel(SearchedModel):
             "score": found.scores[0],
             "candidates": found.n_candidates,
             "runners_up": [
-                [item.origin.text(order.coordinates), own]
-                for item, own in zip(found.items[1:4], found.scores[1:4], strict=True)
+                [item.origin.text(order.coordinates), score]
+                for item, score in zip(found.items[1:4], found.scores[1:4], strict=True)
             ],
             "free_numbers": order.free(best.dictionary, best.free),
             **notes,
@@ -229,10 +229,10 @@ class SymbolicModel(SearchedModel):
         terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
         free = report["free_numbers"]
         if known is not None:
-            own = coefficients
+            given = coefficients
             terms, (_, rows) = union([search.dictionary, terms])
             coefficients = np.zeros((len(terms), observations.dim))
-            coefficients[rows] = own
+            coefficients[rows] = given
             free = [(int(rows[term]), slot, number) for term, slot, number in free]
             known = known.extended(search.dictionary, terms)
         origin = Origin(Stage.GIVEN)

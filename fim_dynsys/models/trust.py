@@ -83,7 +83,7 @@ def deviation(rates: np.ndarray, of_rivals: np.ndarray, weights: np.ndarray) -> 
 
 def together(*apart: float | None) -> float | None:
     """Deviations of independent origin as one; None where none is known."""
-    known = [own for own in apart if own is not None]
+    known = [one for one in apart if one is not None]
     return math.hypot(*known) if known else None
 
 
@@ -128,17 +128,17 @@ def share_elsewhere(field: VectorField, rivals: Rivals, starts: np.ndarray, t: n
     """
     times = [t] * len(starts)
 
-    def paths(own: VectorField) -> np.ndarray:
+    def paths(moving: VectorField) -> np.ndarray:
         with np.errstate(all="ignore"):
-            return np.stack(judged(own, list(starts), times).paths)
+            return np.stack(judged(moving, list(starts), times).paths)
 
-    own, share = paths(field), np.zeros(len(starts))
+    reached, share = paths(field), np.zeros(len(starts))
     with np.errstate(all="ignore"):
-        spread = np.maximum(np.sum((own - own.mean(axis=1, keepdims=True)) ** 2, axis=1), 1e-300)
+        spread = np.maximum(np.sum((reached - reached.mean(axis=1, keepdims=True)) ** 2, axis=1), 1e-300)
         for rival, weight in zip(rivals.fields, rivals.weights, strict=True):
-            r2 = np.mean(1.0 - np.sum((paths(rival) - own) ** 2, axis=1) / spread, axis=-1)
+            r2 = np.mean(1.0 - np.sum((paths(rival) - reached) ** 2, axis=1) / spread, axis=-1)
             share += weight * ~(r2 > _LEADS_ELSEWHERE)  # nan: it ends early
-    return np.where(np.isfinite(own).all(axis=(1, 2)), share, np.nan)
+    return np.where(np.isfinite(reached).all(axis=(1, 2)), share, np.nan)
 
 
 def trust_by(share: float, overall: Trust) -> Trust:

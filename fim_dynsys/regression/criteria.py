@@ -51,8 +51,10 @@ def precise(errors: Sequence[np.ndarray]) -> list[np.ndarray]:
         most = _PRECISE * np.median(every, axis=0)
     else:
         columns = zip(every.T, known.T, strict=True)
-        most = _PRECISE * np.array([np.median(own[rows]) if rows.any() else np.inf for own, rows in columns])
-    return [~np.isfinite(own) | (own <= most) for own in errors]
+        most = _PRECISE * np.array(
+            [np.median(column[rows]) if rows.any() else np.inf for column, rows in columns]
+        )
+    return [~np.isfinite(column) | (column <= most) for column in errors]
 
 
 def equal_errors(known: Known | None) -> bool:
@@ -156,12 +158,12 @@ def noise_law(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseLaw
     # the middle of the five samples stands for the unknown state; their mean square is steadier near zero
     local = np.concatenate([_moving_mean_square(x) for _, x in long_enough])
     shares = np.array(ADDITIVE_SHARES)[:, None, None]
-    own = shares + (1.0 - shares) * local / rms**2
+    of_states = shares + (1.0 - shares) * local / rms**2
     squares = (errors**2 / np.mean(errors**2))[:, None]
     uneven = squares.max() >= UNEVEN * squares.min()
     levels, deviances = [], []
     for interpolation in INTERPOLATION_SHARES if uneven else INTERPOLATION_SHARES[:1]:
-        relative = own + interpolation * squares
+        relative = of_states + interpolation * squares
         level2 = np.mean(residuals**2 / relative, axis=1)
         deviance = len(residuals) * np.log(np.maximum(level2, 1e-300)) + np.sum(np.log(relative), axis=1)
         levels.append(level2)

@@ -68,8 +68,8 @@ def followed(
     first = np.concatenate([[0], np.cumsum(lengths)])
     n_inputs = 0 if inputs is None else inputs[0].shape[2]
     curves = np.zeros((int(first[-1]), 4, n_inputs))
-    for begin, own in zip(first, inputs or (), strict=False):
-        curves[begin : begin + len(own)] = own
+    for begin, curve in zip(first, inputs or (), strict=False):
+        curves[begin : begin + len(curve)] = curve
     path, status, reached = follow(
         terms.packed,
         np.array(coefficients, dtype=np.float64, order="C"),

@@ -75,23 +75,23 @@ def completed(caller: str | None, trajectories: Trajectories, sigma: Known | Non
     """
     pairs = trajectories.arrays()
     seen = [np.isfinite(x) for _, x in pairs]
-    if all(own.all() for own in seen):
+    if all(mask.all() for mask in seen):
         return Completed(trajectories, sigma)
     filled = trajectories
     if has_gaps(trajectories) and not isinstance(sigma, Noise):
         usual = _usual_gaps(pairs, seen)
-        values = [_filled(t, x, own, usual) for (t, x), own in zip(pairs, seen, strict=True)]
+        values = [_filled(t, x, mask, usual) for (t, x), mask in zip(pairs, seen, strict=True)]
         filled = trajectories.with_x(values)
     kept = [np.isfinite(x).all(axis=1) for _, x in filled.arrays()]
     complete = _with_every_state(filled, kept) if caller is None else filled.drop_incomplete(caller)
-    if sigma is None and all(own[rows].all() for own, rows in zip(seen, kept, strict=True)):
+    if sigma is None and all(mask[rows].all() for mask, rows in zip(seen, kept, strict=True)):
         return Completed(complete, None)
     if isinstance(sigma, Noise):
         return Completed(complete, sigma)
-    given = [np.full(own.shape, np.nan) for own in seen] if sigma is None else sigma
+    given = [np.full(mask.shape, np.nan) for mask in seen] if sigma is None else sigma
     errors = [
-        np.where(own, error, np.inf)[rows]
-        for own, error, rows in zip(seen, given, kept, strict=True)
+        np.where(mask, error, np.inf)[rows]
+        for mask, error, rows in zip(seen, given, kept, strict=True)
         if rows.any()
     ]
     return Completed(complete, errors)
@@ -108,14 +108,14 @@ def errors_of_pairs(whole: Completed) -> Known | None:
     """The errors of trajectories of two and more samples, which searches see."""
     if whole.errors is None or isinstance(whole.errors, Noise):
         return whole.errors
-    return [own for own in whole.errors if len(own) >= 2]
+    return [error for error in whole.errors if len(error) >= 2]
 
 
 def _usual_gaps(pairs: Sequence[tuple[np.ndarray, np.ndarray]], seen: Sequence[np.ndarray]) -> list[float]:
     """Median time between two values of each state."""
     usual = []
     for j in range(seen[0].shape[1]):
-        gaps = np.concatenate([np.diff(t[own[:, j]]) for (t, _), own in zip(pairs, seen, strict=True)])
+        gaps = np.concatenate([np.diff(t[mask[:, j]]) for (t, _), mask in zip(pairs, seen, strict=True)])
         usual.append(float(np.median(gaps)) if len(gaps) else 0.0)
     return usual
 
@@ -123,15 +123,15 @@ def _usual_gaps(pairs: Sequence[tuple[np.ndarray, np.ndarray]], seen: Sequence[n
 def _filled(t: np.ndarray, x: np.ndarray, seen: np.ndarray, usual: Sequence[float]) -> np.ndarray:
     """Values (n, d) with those that were not observed estimated, where they are between near ones."""
     near = seen.copy()
-    for j, own in enumerate(seen.T):
-        at = t[own]
+    for j, rows_seen in enumerate(seen.T):
+        at = t[rows_seen]
         if len(at) < FEWEST:
             continue
         behind = np.searchsorted(at, t)  # number of the next value
         before, after = at[np.maximum(behind - 1, 0)], at[np.minimum(behind, len(at) - 1)]
         between = (behind > 0) & (behind < len(at)) & (after - before <= _BRIDGED * usual[j])
         beside = np.minimum(np.abs(t - before), np.abs(t - after)) <= _BEYOND * usual[j]
-        near[~own & (between | beside), j] = True
+        near[~rows_seen & (between | beside), j] = True
     zero = np.where(seen, x, 0.0)
     # In units in which powers of gaps are numbers; a power of two changes no digit.
     unit = 2.0 ** np.frexp(t[-1] - t[0])[1]
@@ -163,8 +163,8 @@ def smoothed_between(
     if known.all():
         return smoother(t, z, span=span)
     states, slopes = np.empty_like(z), np.empty_like(z)
-    for j, own in enumerate(known.T):
-        rows = np.flatnonzero(own) if own.sum() >= FEWEST else np.arange(len(t))
+    for j, rows_seen in enumerate(known.T):
+        rows = np.flatnonzero(rows_seen) if rows_seen.sum() >= FEWEST else np.arange(len(t))
         at = t[rows]
         (values,), (rates,) = (
             part.T for part in smoother(at - at[0], np.ascontiguousarray(z[rows, j : j + 1]), span=span)

@@ -177,9 +177,9 @@ class Given:
 
     def expected(self, parameters: Mapping[str, float]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """What is expected of the observations (n, m) at states (n, d) and inputs (n, k)."""
-        own = ExpressionProblem(self.seen, self._read[0], (), self.names)
+        problem = ExpressionProblem(self.seen, self._read[0], (), self.names)
         values = np.array([parameters[name] for name in self.names])
-        return lambda x, u: own.rhs(np.concatenate([x, u], axis=1), values)
+        return lambda x, u: problem.rhs(np.concatenate([x, u], axis=1), values)
 
 
 def in_order(caller: str, given: Expressions, states: Sequence[str]) -> list[str]:

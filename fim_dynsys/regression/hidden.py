@@ -145,12 +145,12 @@ def fit_hidden(
     for attempt in range(_ATTEMPTS if guesses is None else 1):
         begun = annealed.starts(known, list(state_names), seed + attempt) if guesses is None else guesses
         for x, p in _best(annealed, begun, levels):
-            own = annealed
+            weighted = annealed
             for _ in range(1 if problem.noise is Noise.GIVEN else _REWEIGHTINGS):
-                own = own.reweighted(x, p)
-                x, p, status = own.closed(x, p)
+                weighted = weighted.reweighted(x, p)
+                x, p, status = weighted.closed(x, p)
             misfit, gaps = annealed.misfit_and_gaps(x, p)
-            fits.append((misfit + gaps, gaps, own.answer(x, p, status, state_names)))
+            fits.append((misfit + gaps, gaps, weighted.answer(x, p, status, state_names)))
         if fits and min(misfit for misfit, *_ in fits) < _EXPLAINED * np.count_nonzero(annealed.weights):
             break
     if not fits:
@@ -171,7 +171,7 @@ def _best(
         moved = sorted((m for m in moved if np.isfinite(m[2])), key=lambda m: m[2])
         alive = []
         for x, p, _, _ in moved[: kept[k]]:
-            if not any(np.allclose(p, own, rtol=1e-3) and np.allclose(x, y, rtol=1e-3) for y, own in alive):
+            if not any(np.allclose(p, q, rtol=1e-3) and np.allclose(x, y, rtol=1e-3) for y, q in alive):
                 alive.append((x, p))
     return alive
 
@@ -401,14 +401,14 @@ class _Annealing:
             return self
         points = np.concatenate([x, self.inputs], axis=1)
         expected = self.problem.seen.rhs(points, p) / self.scale
-        own, known = copy(self), self.data.weights > 0
+        other, known = copy(self), self.data.weights > 0
         if kind is Noise.POISSON:
-            own.weights = np.where(known, self.scale / np.maximum(expected, _LEAST_MEAN / self.scale), 0.0)
-            return own
+            other.weights = np.where(known, self.scale / np.maximum(expected, _LEAST_MEAN / self.scale), 0.0)
+            return other
         residual = self.data.residuals(expected)
         floor = VARIANCE_FLOOR * self.problem.observations.signal_variance
         best = np.full(self.scale.shape, np.inf)
-        own.weights = np.zeros_like(self.weights)
+        other.weights = np.zeros_like(self.weights)
         for share in ADDITIVE_SHARES:
             law = NoiseLaw(np.ones(len(best)), np.full(len(best), share), np.ones(len(best)))
             relative = law.relative_variance(expected)
@@ -416,8 +416,8 @@ class _Annealing:
             cost = np.log(variance) + np.mean(np.log(relative), axis=0)
             better = cost < best
             best = np.where(better, cost, best)
-            own.weights = np.where(better & known, 1.0 / (variance * relative), own.weights)
-        return own
+            other.weights = np.where(better & known, 1.0 / (variance * relative), other.weights)
+        return other
 
     def misfit_and_gaps(self, x: np.ndarray, p: np.ndarray) -> tuple[float, float]:
         """What is left of the observations, in variances of their noise, and of the dynamics."""
@@ -453,13 +453,13 @@ class _Annealing:
         columns = (len(first) - 1) * d + q
         slopes = np.zeros((*residual.shape, columns))
         for k, (a, b) in enumerate(pairwise(first)):
-            own = np.concatenate([np.eye(d), np.zeros((d, q))], axis=1)
+            moved = np.concatenate([np.eye(d), np.zeros((d, q))], axis=1)
             for j in range(a, b):
-                slopes[j, :, k * d : (k + 1) * d] = by_x[j] @ own[:, :d]
-                slopes[j, :, columns - q :] = by_x[j] @ own[:, d:] + by_p[j]
+                slopes[j, :, k * d : (k + 1) * d] = by_x[j] @ moved[:, :d]
+                slopes[j, :, columns - q :] = by_x[j] @ moved[:, d:] + by_p[j]
                 if j < b - 1:
-                    own = tangent[j, :, :d] @ own
-                    own[:, d:] += tangent[j, :, d:]
+                    moved = tangent[j, :, :d] @ moved
+                    moved[:, d:] += tangent[j, :, d:]
         design = (np.sqrt(self.weights)[:, :, None] * slopes).reshape(-1, columns)
         information = np.sum(design**2, axis=0)
         alone = np.where(information > 0, 1.0 / np.where(information > 0, information, 1.0), 0.0)

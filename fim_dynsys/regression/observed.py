@@ -182,20 +182,20 @@ class Observations:
         """
         if sum(map(len, errors)) > MANY:
             raise ValueError(f"observe: expected at most {MANY} samples with known errors, got more.")
-        own = [
+        given = [
             errors[trajectory][sample : sample + len(t)]
             for (trajectory, sample), (t, _) in zip(self.origin, self.samples, strict=True)
         ]
-        seen = [~np.isinf(rows) for rows in own]
-        well = [near & rows for near, rows in zip(precise(own), seen, strict=True)]
-        if any(np.isnan(rows).any() for rows in own):
+        seen = [~np.isinf(rows) for rows in given]
+        well = [near & rows for near, rows in zip(precise(given), seen, strict=True)]
+        if any(np.isnan(rows).any() for rows in given):
             return self._observed(seen)
-        weighed = self._weighed(own)
+        weighed = self._weighed(given)
         return weighed if all(rows.all() for rows in well) else weighed._seen_by_smoothers(well)
 
     def _observed(self, seen: Sequence[np.ndarray]) -> "Observations":
         """The same where some values (n, d) of each piece were not observed; the noise is estimated."""
-        own = self._seen_by_smoothers(seen)
+        weighted = self._seen_by_smoothers(seen)
         laws = []
         for j in range(self.dim):
             of_state = [known[:, j] for known in seen]
@@ -207,13 +207,13 @@ class Observations:
         level, share, rms = (np.concatenate([getattr(law, name) for law in laws]) for name in _OF_NOISE)
         law = NoiseLaw(level, share, rms)
         weights = np.zeros_like(self.weights)
-        for row, states, rows in zip(weights, own.path, seen, strict=True):
+        for row, states, rows in zip(weights, weighted.path, seen, strict=True):
             row[: len(states)] = np.where(rows, law.weights(states), 0.0)
-        return replace(own, law=law, weights=weights, noise_level=level * self.scale)
+        return replace(weighted, law=law, weights=weights, noise_level=level * self.scale)
 
     def _seen_by_smoothers(self, known: Sequence[np.ndarray]) -> "Observations":
-        own = replace(self, known=list(known))
-        return replace(own, splines=own._smoothed_by_state(SPLINE))
+        weighted = replace(self, known=list(known))
+        return replace(weighted, splines=weighted._smoothed_by_state(SPLINE))
 
     def counted(self) -> "Observations":
         """The same where the observations are Poisson counts: the variance of each is what is expected of it.
@@ -232,8 +232,8 @@ class Observations:
     def _weighed(self, errors: Sequence[np.ndarray]) -> "Observations":
         """The same with standard deviations (n, d) of the samples of each piece, in the units of the data."""
         precision = np.zeros_like(self.weights)
-        for row, own in zip(precision, errors, strict=True):
-            row[: len(own)] = (self.scale / own) ** 2
+        for row, error in zip(precision, errors, strict=True):
+            row[: len(error)] = (self.scale / error) ** 2
         level = 1.0 / np.sqrt(precision.sum(axis=(0, 1)) / _counts(precision, self.n))
         law = NoiseLaw(level, np.ones(self.dim), self.law.rms)
         return replace(self, law=law, weights=precision * level**2, noise_level=level * self.scale)
@@ -313,20 +313,20 @@ class Observations:
         """The same (P, n - 1), `STEP_LIMIT` in what is padded."""
         longest = self.t.shape[1] - 1
         return np.stack(
-            [np.pad(own, (0, longest - len(own)), constant_values=STEP_LIMIT) for own in self.limits]
+            [np.pad(limits, (0, longest - len(limits)), constant_values=STEP_LIMIT) for limits in self.limits]
         )
 
     @cached_property
     def interval_limits(self) -> np.ndarray:
         """The same of all pieces behind one another (N - 1,), `STEP_LIMIT` between pieces."""
-        rows = [part for own in self.limits for part in (own, [STEP_LIMIT])]
+        rows = [part for limits in self.limits for part in (limits, [STEP_LIMIT])]
         return np.concatenate(rows[:-1])
 
     @cached_property
     def interval_curves(self) -> np.ndarray:
         """The curves of all pieces behind one another (N - 1, 4, m), zero between pieces."""
         apart = np.zeros((1, 4, self.n_inputs))
-        rows = [part for own in self.curves for part in (own, apart)]
+        rows = [part for curve in self.curves for part in (curve, apart)]
         return np.concatenate(rows[:-1])
 
     @cached_property
@@ -524,13 +524,13 @@ def largest_degree(dim: int, n: int) -> int:
 
 def _largest_error(between: Sequence[Curves]) -> float:
     """Error of interpolated inputs in units of their root mean square, the largest of all."""
-    return float(np.sqrt(np.mean([own.error**2 for own in between], axis=0)).max(initial=0.0))
+    return float(np.sqrt(np.mean([part.error**2 for part in between], axis=0)).max(initial=0.0))
 
 
 def padded_curves(curves: Sequence[np.ndarray]) -> np.ndarray:
     """Curves (n - 1, 4, m) of several pieces as one array (P, n - 1, 4, m), what is padded zero."""
-    longest = max(len(own) for own in curves)
-    return np.stack([np.pad(own, ((0, longest - len(own)), (0, 0), (0, 0))) for own in curves])
+    longest = max(len(curve) for curve in curves)
+    return np.stack([np.pad(curve, ((0, longest - len(curve)), (0, 0), (0, 0))) for curve in curves])
 
 
 def observe(
@@ -607,7 +607,7 @@ def observe(
         first,
         smooth,
         at_samples,
-        [own.cubics for own in between],
+        [part.cubics for part in between],
         input_size * input_unit,
         _largest_error(between),
     )

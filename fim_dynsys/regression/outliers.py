@@ -63,9 +63,9 @@ def without_outliers(trajectories: Trajectories) -> Trajectories:
     """
     trajectories = trajectories.drop_incomplete("without_outliers")
     outliers = beside(trajectories.arrays())
-    if not any(own.any() for own in outliers):
+    if not any(rows.any() for rows in outliers):
         return trajectories
-    return trajectories.select_samples([np.flatnonzero(~own) for own in outliers])
+    return trajectories.select_samples([np.flatnonzero(~rows) for rows in outliers])
 
 
 def beside(samples: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
@@ -114,12 +114,12 @@ def beyond(
     far = (np.abs(z) > _ABOUT).any(axis=1)
     if np.mean(far) > _MOST:
         return None
-    ends = np.cumsum([len(own) for own in samples])[:-1]
-    if any(_of_one_piece(own) for own in np.split(z, ends)):
+    ends = np.cumsum([len(piece) for piece in samples])[:-1]
+    if any(_of_one_piece(piece) for piece in np.split(z, ends)):
         far &= np.concatenate(list(suspected))
     parts = np.split(far, ends)
-    for own in parts:
-        own[0] = False
+    for part in parts:
+        part[0] = False
     return parts
 
 
@@ -199,13 +199,13 @@ def _peaks(t: np.ndarray, x: np.ndarray, z: np.ndarray, far: float) -> list[int]
         rows = rows[rows != i]
         if len(rows) < 9 or _jumped(x, z, i):
             continue
-        own = pseudo_residuals(t[rows], x[rows, j : j + 1])[0][:, 0]
+        residuals = pseudo_residuals(t[rows], x[rows, j : j + 1])[0][:, 0]
         places = rows[2:-2]
         five = slice(i - 2, i + 3)
         outlying = np.abs(pseudo_residuals(t[five], x[five, j : j + 1])[0][0, 0])
         ends = x[i - 1, j], x[i + 1, j]
         past = max(x[i, j] - max(ends), min(ends) - x[i, j])
-        left = np.abs(own[np.abs(places - i) <= 2]).max(initial=0.0)
+        left = np.abs(residuals[np.abs(places - i) <= 2]).max(initial=0.0)
         if left <= _BESIDE * outlying and past > _PAST * outlying:
             found.append(int(i))
     return found

@@ -232,7 +232,7 @@ class Precise:
             nodes = np.concatenate([states[-1], states[-1][-1:]])
             states.append(self._ends(field, p, nodes, lengths / count, once))
         missed = x[1:] - states[-1]
-        bent = np.stack([own + missed * (k / count) for k, own in enumerate(states[:-1])], axis=1)
+        bent = np.stack([state + missed * (k / count) for k, state in enumerate(states[:-1])], axis=1)
         out = []
         for a, b in zip(self.data.first[:-1], self.data.first[1:], strict=True):
             path = np.concatenate([bent[a : b - 1].reshape(-1, self.data.dim), x[b - 1 : b]])

@@ -112,8 +112,8 @@ def tangent_maps(
         tangent[:, range(d), range(d)] = 1.0
         for k in range(int(counts.max())):
             rows = slice(None) if k < counts.min() else np.flatnonzero(counts > k)
-            own = None if curves is None else (curves[rows], k, counts[rows])
-            x[rows], tangent[rows] = step(p, x[rows], tangent[rows], steps[rows], own)
+            intervals = None if curves is None else (curves[rows], k, counts[rows])
+            x[rows], tangent[rows] = step(p, x[rows], tangent[rows], steps[rows], intervals)
         return x, tangent
 
     def step(
@@ -233,9 +233,9 @@ class Shooting:
     def linearise(self, p: np.ndarray, nodes: np.ndarray, segments: Segments) -> Linearisation:
         data = self.data
         maps = self.interval_maps(p, nodes, self.steps, self.counts)
-        own = segments.bounds, segments.heads, segments.gap_weight
+        placed = segments.bounds, segments.heads, segments.gap_weight
         merit, sensitivities, normal, moment = linearised(
-            maps, nodes, data.values, data.weights, own, (self.pull, self.expected_starts)
+            maps, nodes, data.values, data.weights, placed, (self.pull, self.expected_starts)
         )
         merit += self.prior_cost(p, nodes[self.heads])
         merit = merit if math.isfinite(merit) else np.inf

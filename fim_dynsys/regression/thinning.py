@@ -111,9 +111,9 @@ def _means(t: np.ndarray, x: np.ndarray, size: int) -> tuple[np.ndarray, np.ndar
     count = np.diff(first, append=len(t))
     times = np.add.reduceat(t - t[0], first) / count
     states = np.add.reduceat(x, first, axis=0) / count[:, None]
-    own = t[: count[0]] - t[0] - times[0]
+    elapsed = t[: count[0]] - t[0] - times[0]
     if count[0] > 1:
-        states[0] -= times[0] * (own @ x[: count[0]]) / (own @ own)
+        states[0] -= times[0] * (elapsed @ x[: count[0]]) / (elapsed @ elapsed)
     times[0] = 0.0
     return t[0] + times, states
 

@@ -43,17 +43,17 @@ def in_windows(observations: Observations, length: float) -> Observations:
     longest = max(b - a for _, a, b in bounds)
     rows = [(k, np.minimum(np.arange(a, a + longest), b - 1)) for k, a, b in bounds]
     inside = [np.arange(longest) < b - a for _, a, b in bounds]
-    times = np.stack([whole.samples[k][0][own] for k, own in rows])
+    times = np.stack([whole.samples[k][0][rows_of_window] for k, rows_of_window in rows])
     samples = [whole.samples[k] for k, _, _ in bounds]
     shown = zip(samples, cut.bounds, strict=True)
-    weights = np.stack([whole.weights[k][own] for k, own in rows])
+    weights = np.stack([whole.weights[k][rows_of_window] for k, rows_of_window in rows])
     states, slopes = zip(*whole.splines, strict=True)
     return replace(
         whole,
         samples=[(t[a:b] - t[a], z[a:b]) for (t, z), (_, a, b) in shown],
         origin=tuple((whole.origin[k][0], whole.origin[k][1] + a) for k, a, _ in bounds),
         t=times - times[:, :1],
-        z=np.stack([whole.z[k][own] for k, own in rows]),
+        z=np.stack([whole.z[k][rows_of_window] for k, rows_of_window in rows]),
         weights=np.where(np.array(inside)[:, :, None], weights, 0.0),
         splines=list(zip(cut.of(states), cut.of(slopes), strict=True)),
         inputs=cut.of(whole.inputs),
@@ -67,21 +67,21 @@ def every(observations: Observations, stride: int) -> Observations:
     """Every so manieth sample of each piece, in the same units; without inputs."""
     rows = [np.arange(0, len(t), stride) for t, _ in observations.samples]
     longest = max(map(len, rows))
-    padded = [np.append(own, np.full(longest - len(own), own[-1])) for own in rows]
-    inside = np.stack([np.arange(longest) < len(own) for own in rows])
-    weights = np.stack([part[own] for part, own in zip(observations.weights, padded, strict=True)])
+    padded = [np.append(kept, np.full(longest - len(kept), kept[-1])) for kept in rows]
+    inside = np.stack([np.arange(longest) < len(kept) for kept in rows])
+    weights = np.stack([part[kept] for part, kept in zip(observations.weights, padded, strict=True)])
     return replace(
         observations,
-        samples=[(t[own], z[own]) for (t, z), own in zip(observations.samples, rows, strict=True)],
-        t=np.stack([part[own] for part, own in zip(observations.t, padded, strict=True)]),
-        z=np.stack([part[own] for part, own in zip(observations.z, padded, strict=True)]),
+        samples=[(t[kept], z[kept]) for (t, z), kept in zip(observations.samples, rows, strict=True)],
+        t=np.stack([part[kept] for part, kept in zip(observations.t, padded, strict=True)]),
+        z=np.stack([part[kept] for part, kept in zip(observations.z, padded, strict=True)]),
         weights=np.where(inside[:, :, None], weights, 0.0),
         splines=[
-            (states[own], slopes[own])
-            for (states, slopes), own in zip(observations.splines, rows, strict=True)
+            (states[kept], slopes[kept])
+            for (states, slopes), kept in zip(observations.splines, rows, strict=True)
         ],
-        inputs=[u[own] for u, own in zip(observations.inputs, rows, strict=True)],
-        curves=[np.zeros((len(own) - 1, 4, 0)) for own in rows],
+        inputs=[u[kept] for u, kept in zip(observations.inputs, rows, strict=True)],
+        curves=[np.zeros((len(kept) - 1, 4, 0)) for kept in rows],
         known=None,
     )
 

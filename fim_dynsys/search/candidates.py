@@ -121,7 +121,7 @@ class Candidate:
         """States (n, d) at the samples of each piece, integrated; nan from where they leave every bound."""
         search = Search(observations, self.dictionary)
         found = search.paths(self.coefficients[None], self.start[None])[0]
-        return [own[: len(t)] for own, (t, _) in zip(found, observations.samples, strict=True)]
+        return [path[: len(t)] for path, (t, _) in zip(found, observations.samples, strict=True)]
 
     def field(
         self,

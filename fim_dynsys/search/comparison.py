@@ -146,14 +146,14 @@ def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.nd
 
     None where none has a finite BIC.
     """
-    own = replace(search, observations=in_windows(search.observations, length))
+    windowed = replace(search, observations=in_windows(search.observations, length))
     candidates: list[Candidate] = []
     for candidate, nodes in begun[:_CLIMBED]:
-        paths = split_at(own.observations, nodes)
+        paths = split_at(windowed.observations, nodes)
         start = np.stack([path[0] for path in paths])
-        candidates += pruned(own.observations, replace(candidate, start=start), paths, (1,))[0]
-    judged = judge(own.observations, [c for c in candidates if c.is_finite])
-    chosen = reselect(own, judged, _RESELECTED, _RESELECTIONS)
+        candidates += pruned(windowed.observations, replace(candidate, start=start), paths, (1,))[0]
+    judged = judge(windowed.observations, [c for c in candidates if c.is_finite])
+    chosen = reselect(windowed, judged, _RESELECTED, _RESELECTIONS)
     ranked = sorted([*judged, *chosen], key=lambda c: c.score)
     kept: list[tuple[Candidate, np.ndarray]] = []
     seen: set[bytes] = set()
@@ -162,10 +162,10 @@ def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.nd
         if key in seen or not np.isfinite(candidate.score) or not candidate.support.any():
             continue
         seen.add(key)
-        kept.append((candidate, np.concatenate(candidate.paths(own.observations))))
+        kept.append((candidate, np.concatenate(candidate.paths(windowed.observations))))
         if len(kept) == _CLIMBED:
             break
-    return _Level(own, length, kept, ranked) if kept else None
+    return _Level(windowed, length, kept, ranked) if kept else None
 
 
 def refine_through(observations: Observations, candidate: Candidate) -> Candidate:

@@ -88,7 +88,7 @@ def fit_in_windows(
         found, best, fit = pruned(search.observations, candidate, search.observations.path, (count,))
         fitted += found
         fits[best.support.tobytes()] = best, fit
-    return fitted, sorted(fits.values(), key=lambda own: own[0].score)
+    return fitted, sorted(fits.values(), key=lambda fit: fit[0].score)
 
 
 def merged(

@@ -71,7 +71,9 @@ class ExtendedBic:
         """See `Judge`."""
         terms = len(search.dictionary)
         chosen = [np.count_nonzero(c.coefficients, axis=0).tolist() for c in candidates]
-        return _margins(candidates) + np.array([sum(_log_choices(terms, k) for k in own) for own in chosen])
+        return _margins(candidates) + np.array(
+            [sum(_log_choices(terms, k) for k in counts) for counts in chosen]
+        )
 
 
 @dataclass(frozen=True)

@@ -103,9 +103,9 @@ class Knowledge:
                 if isinstance(terms, str | bytes) or not isinstance(terms, Sequence | Set):
                     raise ValueError(f"Knowledge: expected {name}[{state!r}] as a list, got {terms!r}.")
         for name, kind, parts in (("equal", "terms", self.equal), ("bounds", "bounds", self.bounds.values())):
-            for own in parts:
-                if not isinstance(own, Mapping):
-                    raise ValueError(f"Knowledge.{name}: expected dicts of state to {kind}, got {own!r}.")
+            for part in parts:
+                if not isinstance(part, Mapping):
+                    raise ValueError(f"Knowledge.{name}: expected dicts of state to {kind}, got {part!r}.")
         texts = {
             "known": self.known.values(),
             "forbid": [text for terms in self.forbid.values() for text in terms],
@@ -130,7 +130,7 @@ class Knowledge:
         """
         if given is None or isinstance(given, cls):
             return given
-        if isinstance(given, Mapping) and set(given) <= {own.name for own in fields(cls)}:
+        if isinstance(given, Mapping) and set(given) <= {fact.name for fact in fields(cls)}:
             return cls(**given)
         raise ValueError(f"Knowledge: expected a fim_dynsys.Knowledge or None, got {given!r}.")
 
@@ -188,10 +188,10 @@ class Knowledge:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(own) for key, own in value.items()}
+        return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, str) or not isinstance(value, Iterable):
         return value
-    return [_plain(own) for own in value]
+    return [_plain(part) for part in value]
 
 
 class _Compiler:
@@ -357,8 +357,10 @@ class _Compiler:
         """What it says of monomials that their sum along the gradient of a quantity vanishes."""
         zero: dict[tuple[int, ...], dict[int, float]] = {}
         for state, powers, number in parts:
-            for row, own in enumerate(exponents.tolist()):
-                key = tuple(p + (own[i] if i < len(self.names) else 0) for i, p in enumerate(powers))
+            for row, powers_of_row in enumerate(exponents.tolist()):
+                key = tuple(
+                    p + (powers_of_row[i] if i < len(self.names) else 0) for i, p in enumerate(powers)
+                )
                 entries = zero.setdefault(key, {})
                 place = self.at(row, state)
                 entries[place] = entries.get(place, 0.0) + number
@@ -370,21 +372,21 @@ class _Compiler:
         These terms alone conserve what is conserved, and bring no state below zero that cannot become
         negative. Functions whose terms cannot satisfy that have none.
         """
-        own = copy(self)
-        own.dictionary, own.size = Dictionary(exponents), admitted.size
-        own.low, own.high = np.full(own.size, -np.inf), np.full(own.size, np.inf)
-        own.why_low, own.why_high, own.required = {}, {}, {}
-        own.equalities = [
+        other = copy(self)
+        other.dictionary, other.size = Dictionary(exponents), admitted.size
+        other.low, other.high = np.full(other.size, -np.inf), np.full(other.size, np.inf)
+        other.why_low, other.why_high, other.required = {}, {}, {}
+        other.equalities = [
             ({place: 1.0}, 0.0, frozenset({"terms that are left out"}))
             for place in np.flatnonzero(~admitted.ravel()).tolist()
         ]
         for text, parts in self.gradients.items():
-            own.equalities += self.of_gradient(text, parts, exponents)
-        own.read_nonnegative(kind, coordinate)
-        for place in np.flatnonzero(own.low == own.high).tolist():
-            own.equalities.append(({place: 1.0}, 0.0, frozenset({own.why_low[place]})))
+            other.equalities += self.of_gradient(text, parts, exponents)
+        other.read_nonnegative(kind, coordinate)
+        for place in np.flatnonzero(other.low == other.high).tolist():
+            other.equalities.append(({place: 1.0}, 0.0, frozenset({other.why_low[place]})))
         try:
-            return own.solved()
+            return other.solved()
         except ValueError:  # bounds that several free coefficients decide
             empty = np.zeros(0)
             return Restriction(
@@ -472,10 +474,10 @@ class _Compiler:
             row = np.zeros(self.size)
             row[list(entries)] = list(entries.values())
             size = np.abs(row).max(initial=0.0)
-            for place, (own, own_value, own_why) in pivots.items():
+            for place, (known, known_value, known_why) in pivots.items():
                 if row[place] != 0.0:
-                    value, why = value - row[place] * own_value, why | own_why
-                    row = row - row[place] * own
+                    value, why = value - row[place] * known_value, why | known_why
+                    row = row - row[place] * known
             row[np.abs(row) <= _ROUNDING * size] = 0.0
             if not row.any():
                 if abs(value) > _ROUNDING * max(size, 1.0):
@@ -483,9 +485,13 @@ class _Compiler:
                 continue
             pivot = int(order[np.flatnonzero(row[order])[0]])
             row, value = row / row[pivot], value / row[pivot]
-            for place, (own, own_value, own_why) in list(pivots.items()):
-                if own[pivot] != 0.0:
-                    pivots[place] = own - own[pivot] * row, own_value - own[pivot] * value, own_why | why
+            for place, (known, known_value, known_why) in list(pivots.items()):
+                if known[pivot] != 0.0:
+                    pivots[place] = (
+                        known - known[pivot] * row,
+                        known_value - known[pivot] * value,
+                        known_why | why,
+                    )
             pivots[pivot] = row, value, why
 
     def assembled(

@@ -51,10 +51,10 @@ class Smoothing:
 
     def beside(self, factors: tuple[float, ...]) -> "list[Smoothing]":
         """Those of which one number is larger or smaller by its factor."""
-        own = self.width, self.rate, self.ridge
+        numbers = self.width, self.rate, self.ridge
         return [
-            Smoothing(*(value * factors[k] ** sign if i == k else value for i, value in enumerate(own)))
-            for k in range(len(own))
+            Smoothing(*(value * factors[k] ** sign if i == k else value for i, value in enumerate(numbers)))
+            for k in range(len(numbers))
             for sign in (-1, 1)
         ]
 
@@ -106,14 +106,14 @@ class LocalFit:
         inference: Inference = NOTHING_KNOWN,
     ) -> LocalField:
         seen = self.observations
-        own = _local(seen, self.smoothing, pieces)
+        fitted = _local(seen, self.smoothing, pieces)
         info = FitInfo(noise_level=seen.noise_level, report=report, inference=inference)
         return LocalField(
-            own.states * seen.scale,
-            own.slopes * seen.scale / seen.time_unit,
-            own.lengths * seen.scale,
-            own.ridge,
-            own.rate / seen.time_unit,
+            fitted.states * seen.scale,
+            fitted.slopes * seen.scale / seen.time_unit,
+            fitted.lengths * seen.scale,
+            fitted.ridge,
+            fitted.rate / seen.time_unit,
             context=trajectories,
             fit_info=info,
         )
@@ -233,8 +233,8 @@ def _local(observations: Observations, smoothing: Smoothing, pieces: np.ndarray)
     """The field of some pieces, in the units of the observations."""
     spread, times = _times(observations)
     lengths = smoothing.width * spread / times
-    own = [observations.splines[k] for k in pieces]
-    states, slopes = (np.concatenate(part) for part in zip(*own, strict=True))
+    kept = [observations.splines[k] for k in pieces]
+    states, slopes = (np.concatenate(part) for part in zip(*kept, strict=True))
     stride = -(-len(states) // _MOST_SAMPLES)
     ridge = smoothing.ridge / smoothing.width**2
     return LocalField(states[::stride], slopes[::stride], lengths, ridge, smoothing.rate)

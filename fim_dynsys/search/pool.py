@@ -77,7 +77,7 @@ def over_windows(observations: Observations, known: Inference) -> Inference:
     """Facts of an inference, with the windows that its candidates were compared over."""
     if observations.cut is None:
         return known
-    ends = [own[-1] for own, _ in observations.cut.whole.samples]
+    ends = [t[-1] for t, _ in observations.cut.whole.samples]
     count = len(observations.samples)
     return replace(known, windows=count, window=float(sum(ends) / count * observations.time_unit))
 

@@ -124,8 +124,8 @@ class Portfolio:
     @cached_property
     def _common(self) -> tuple[Dictionary, np.ndarray, list[np.ndarray]]:
         """Terms of all members, and where those of the dictionary and of each member are."""
-        terms, (own, *rows) = union([self.search.dictionary, *(m.dictionary for m in self.members)])
-        return terms, own, rows
+        terms, (monomials, *rows) = union([self.search.dictionary, *(m.dictionary for m in self.members)])
+        return terms, monomials, rows
 
     @property
     def terms(self) -> Dictionary:
@@ -177,11 +177,11 @@ class Portfolio:
     def _unseen_errors(self, number: int) -> np.ndarray:
         """Errors (P,) of the pieces of trajectories that are kept from a member's fit, see `errors_of`."""
         member, seen = self.members[number], self.search.observations
-        own = member.in_use()
+        kept = member.in_use()
 
         def fitted(pieces: np.ndarray) -> Rates:
             others = seen.only(pieces)
-            begun = replace(own, start=own.start[pieces])
+            begun = replace(kept, start=kept.start[pieces])
             fit, _ = refine(others, begun, others.path, (1,))
             return lambda x: fit.dictionary.evaluate(x) @ fit.coefficients
 
@@ -219,13 +219,13 @@ class Portfolio:
             deviates = law_deviates(rng, n, len(member.parameters), *_TAILS)
             return member.drawn(self.search.observations, self.laws[k].calibrated_fit, deviates)
         if member.refined and member.support.any():
-            own = member.in_use()
-            fitted, fit = refine(self.search.observations, own, self._paths(own), (1,))
+            start = member.in_use()
+            fitted, fit = refine(self.search.observations, start, self._paths(start), (1,))
             if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
                 # a number may have come to its bound in the fit, and is then no parameter
-                own = own if len(own.parameters) == len(fit.parameters) else fitted
-                deviates = rng.standard_normal((n, len(own.parameters)))
-                return own.drawn(self.search.observations, fit, deviates)
+                start = start if len(start.parameters) == len(fit.parameters) else fitted
+                deviates = rng.standard_normal((n, len(start.parameters)))
+                return start.drawn(self.search.observations, fit, deviates)
         return [member] * n
 
     def _paths(self, member: Candidate) -> Sequence[np.ndarray]:

@@ -203,8 +203,8 @@ def distinguishable(dictionary: Dictionary, observations: Observations) -> np.nd
 def _at_levels(inputs: np.ndarray) -> np.ndarray:
     """Samples (n,) in which all inputs (n, m) that nearly always have one of a few values have such a one."""
     found = np.ones(len(inputs), dtype=bool)
-    for own in inputs.T:
-        _, which, count = np.unique(own, return_inverse=True, return_counts=True)
+    for values in inputs.T:
+        _, which, count = np.unique(values, return_inverse=True, return_counts=True)
         often = count[which] >= _A_LEVEL
         found &= often | (often.mean() < _NEARLY_ALWAYS)
     return found

@@ -61,8 +61,8 @@ def propose(
             coefficients[:, :, inside] = np.swapaxes(fits, -1, -2)
         origins = [Origin(Stage.REGRESSION, f"degree {degree}, {name}") for name in _SETTINGS]
         found += zip(origins, coefficients, strict=True)
-    for number, (smoother, own) in enumerate(zip(smoothers, smoothed, strict=True)):
-        start = np.stack([states[0] for states, _ in own])
+    for number, (smoother, pairs) in enumerate(zip(smoothers, smoothed, strict=True)):
+        start = np.stack([states[0] for states, _ in pairs])
         for origin, coefficients in found:
             values = coefficients[number]
             key = values.tobytes()
@@ -119,21 +119,21 @@ def _restricted_fits(
         numbers = numbers[~reaches[numbers]]
         if not len(numbers):
             continue
-        own = known.part(equations, numbers)
+        part = known.part(equations, numbers)
         mean = total[:, equations].mean(axis=1, keepdims=True)
         weight = mean / np.where(total[:, equations] > 0, total[:, equations], mean)
         part_gram = gram[:, equations] * weight[..., None, None]
         part_moment = moment[:, equations] * weight[..., None]
-        left, right = own.equations(part_gram, part_moment)
-        offsets = np.einsum("skm,mk->s", 2.0 * part_moment, own.offset)
-        offsets -= np.einsum("mk,skml,lk->s", own.offset, part_gram, own.offset)
+        left, right = part.equations(part_gram, part_moment)
+        offsets = np.einsum("skm,mk->s", 2.0 * part_moment, part.offset)
+        offsets -= np.einsum("mk,skml,lk->s", part.offset, part_gram, part.offset)
         rest = np.maximum((weight * total[:, equations]).sum(axis=1) - offsets, 0.0)
         fits = _sparse_fits(left[:, None], right[:, None], rest[:, None])
         values[:, :, numbers] = fits[:, :, 0]
         for k in range(smoothers):
             for fit, out in zip(fits[:, k, 0], values[:, k], strict=True):
-                if own.required.any() or (fit < own.low).any() or (fit > own.high).any():
-                    out[numbers] = own.solved(left[k], right[k], fit != 0.0)
+                if part.required.any() or (fit < part.low).any() or (fit > part.high).any():
+                    out[numbers] = part.solved(left[k], right[k], fit != 0.0)
     return known.coefficients(values)
 
 

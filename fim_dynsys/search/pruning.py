@@ -230,7 +230,11 @@ def response(
     paths : list of arrays (n, d)
         Of the candidate.
     """
-    restriction, coefficients, own = candidate.restriction, candidate.coefficients, candidate.parameters
+    restriction, coefficients, parameters = (
+        candidate.restriction,
+        candidate.coefficients,
+        candidate.parameters,
+    )
     finer = compiled_counts(candidate, observations)
     return path_response(
         compiled_maps(candidate, observations.interval_curves, every=True),
@@ -241,7 +245,7 @@ def response(
         observations.start,
         observations.start_precision,
         observations.interval_limits,
-        lambda _, *intervals: finer(own, *intervals),
+        lambda _, *intervals: finer(parameters, *intervals),
     )
 
 

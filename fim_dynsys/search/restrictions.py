@@ -72,12 +72,12 @@ class Restriction:
 
     def rescaled(self, factor: np.ndarray) -> "Restriction":
         """The same for coefficients times a factor (m, d)."""
-        own = factor.ravel()
-        units = own[self.place]
+        factors = factor.ravel()
+        units = factors[self.place]
         return replace(
             self,
             offset=self.offset * factor,
-            basis=self.basis * own[:, None] / units,
+            basis=self.basis * factors[:, None] / units,
             low=self.low * units,
             high=self.high * units,
         )
@@ -137,12 +137,12 @@ class Restriction:
         """
         parts = self.basis.reshape(*self.offset.shape, -1)
         if gram.shape == self.offset.shape:
-            gram = np.stack([np.diag(own) for own in gram.T])
+            gram = np.stack([np.diag(diagonal) for diagonal in gram.T])
         left, right = 0.0, 0.0
         for k, offset in enumerate(self.offset.T):
-            own = gram[..., k, :, :]
-            left = left + parts[:, k].T @ own @ parts[:, k]
-            right = right + (moment[..., k, :] - own @ offset) @ parts[:, k]
+            block = gram[..., k, :, :]
+            left = left + parts[:, k].T @ block @ parts[:, k]
+            right = right + (moment[..., k, :] - block @ offset) @ parts[:, k]
         return np.asarray(left), np.asarray(right)
 
     def solved(self, gram: np.ndarray, moment: np.ndarray, support: np.ndarray) -> np.ndarray:
@@ -234,20 +234,20 @@ class Restriction:
         """Whether terms beyond the dictionary may be in each equation (m, d)."""
         return ~(terms.states.astype(int) @ self.apart.astype(int) > 0) & ~self.apart.all(axis=0)
 
-    def extended(self, own: Dictionary, terms: Dictionary) -> "Restriction":
+    def extended(self, given: Dictionary, terms: Dictionary) -> "Restriction":
         """The restriction for a dictionary that has all of its terms and others, which are free.
 
         Parameters
         ----------
-        own : Dictionary
+        given : Dictionary
             Monomials that this restriction is about.
         terms : Dictionary
             These, and others. Those with a state that an equation does not depend on are left out there.
             What is conserved holds for the terms of each function by themselves.
         """
         m, d, q = len(terms), self.dim, len(self.place)
-        known = {tuple(powers): row for row, powers in enumerate(own.exponents.tolist())}
-        rows, others = np.zeros(len(own), dtype=np.intp), []
+        known = {tuple(powers): row for row, powers in enumerate(given.exponents.tolist())}
+        rows, others = np.zeros(len(given), dtype=np.intp), []
         for row, (powers, kind) in enumerate(zip(terms.exponents.tolist(), terms.kind, strict=True)):
             if kind == 0 and tuple(powers) in known:
                 rows[known.pop(tuple(powers))] = row
@@ -259,7 +259,7 @@ class Restriction:
             return self._with_functions(terms, rows, others, admitted)
         free = [row * d + state for row in others for state in range(d) if admitted[row, state]]
         each = np.zeros((m, d, q + len(free)))
-        each[rows, :, :q] = self.basis.reshape(len(own), d, q)
+        each[rows, :, :q] = self.basis.reshape(len(given), d, q)
         basis = each.reshape(m * d, -1)
         basis[free, range(q, q + len(free))] = 1.0
         offset = np.zeros((m, d))
@@ -277,7 +277,7 @@ class Restriction:
         )
 
     def _with_functions(
-        self, terms: Dictionary, own: np.ndarray, others: list[int], admitted: np.ndarray
+        self, terms: Dictionary, monomials: np.ndarray, others: list[int], admitted: np.ndarray
     ) -> "Restriction":
         """As `extended`, the others by their functions."""
         assert self.beyond is not None
@@ -285,7 +285,7 @@ class Restriction:
         groups: dict[tuple[float, ...], list[int]] = {}
         for row in others:
             groups.setdefault(terms.function(row), []).append(row)
-        parts = [(own, self)]
+        parts = [(monomials, self)]
         for rows in groups.values():
             at = np.array(rows, dtype=np.intp)
             kind, coordinate = int(terms.kind[rows[0]]), int(terms.coordinate[rows[0]])

@@ -103,27 +103,27 @@ def _chosen(regressions: Integrals, terms: Dictionary, n: int, floor: float) -> 
     prices = math.log(n) + 2.0 * log_alike(terms, terms.dim)
     values = np.zeros((len(terms), terms.dim))
     columns = regressions.columns(terms, Dictionary.polynomial(terms.dim, 0))
-    for state, (own, target) in enumerate(zip(columns, regressions.targets, strict=True)):
+    for state, (columns_of_state, target) in enumerate(zip(columns, regressions.targets, strict=True)):
         price = prices[:, state]
-        size = np.linalg.norm(own, axis=0)
-        unit = np.column_stack([own / np.where(size > 0.0, size, 1.0), target])
+        size = np.linalg.norm(columns_of_state, axis=0)
+        unit = np.column_stack([columns_of_state / np.where(size > 0.0, size, 1.0), target])
         equations = unit.T @ unit / floor
         linear = search_subset(equations, np.where(degree < _DEGREE, price, np.inf), n, _MOST_TERMS)
         every = search_subset(equations, price, n, _MOST_TERMS)
         near = np.flatnonzero((degree < _DEGREE) | (terms.exponents[:, state] > 0))
         few = _fewest(equations, price, near, n)
         active, _ = min(linear, few, (every[0], every[1] + _HIGHER), key=lambda found: found[1])
-        values[active, state] = np.linalg.lstsq(own[:, active], target, rcond=None)[0]
+        values[active, state] = np.linalg.lstsq(columns_of_state[:, active], target, rcond=None)[0]
     return values
 
 
 def _fewest(equations: np.ndarray, price: np.ndarray, near: np.ndarray, n: int) -> tuple[np.ndarray, float]:
     """The best of all small subsets of some terms, and its criterion, as `search_subset` has it."""
-    own = equations[np.ix_([*near, -1], [*near, -1])]
+    nearby = equations[np.ix_([*near, -1], [*near, -1])]
     best, lowest = np.zeros(0, dtype=np.intp), math.inf
     for size in range(1, _EXHAUSTIVE + 1):
         subsets = subsets_of(len(near), size)
-        missed = np.maximum(subset_residuals(own, subsets) / n, 1.0)
+        missed = np.maximum(subset_residuals(nearby, subsets) / n, 1.0)
         criteria = n * np.log(missed) + price[near][subsets].sum(axis=1)
         row = int(np.argmin(criteria))
         if criteria[row] < lowest:

@@ -63,14 +63,16 @@ def standard_errors(
     array (m, d + 2), with inputs (m, d + k + 2), or None
         As `FittedField` takes them; None where no fit confirms the numbers.
     """
-    observations, own, used = _in_units_of_the_search(
+    observations, candidate, used = _in_units_of_the_search(
         field, free, knowledge, degree, positions, sigma, window
     )
-    root = _root(own, observations)
+    root = _root(candidate, observations)
     if root is None:
         return None
     with np.errstate(all="ignore"):  # units may be such that squares are no numbers
-        errors = np.linalg.norm(np.einsum("qr,rmk->qmk", root, _slopes(own, observations, used)), axis=0)
+        errors = np.linalg.norm(
+            np.einsum("qr,rmk->qmk", root, _slopes(candidate, observations, used)), axis=0
+        )
     return errors if np.isfinite(errors).all() else None
 
 
@@ -92,16 +94,16 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
         As `LawField` takes them; None where no fit confirms the numbers.
     """
     assert field.context is not None
-    observations, own, used = _in_units_of_the_search(field, free)
+    observations, candidate, used = _in_units_of_the_search(field, free)
     samples = [(t[seen], x[seen]) for t, x, seen in _complete(field.context)]
     precise = Precise.of(observations, resolution(samples))
-    law = fitted(precise, own)
+    law = fitted(precise, candidate)
     if law is None:
         return None
     fit = from_sample_to_sample(precise, law).calibrated_fit
     root = parameter_roots(fit, observations.n_values)
     with np.errstate(all="ignore"):
-        roots = np.einsum("qr,rmk->qmk", root, _slopes(own, observations, used))
+        roots = np.einsum("qr,rmk->qmk", root, _slopes(candidate, observations, used))
     return roots if np.isfinite(roots).all() else None
 
 
@@ -131,7 +133,7 @@ def _in_units_of_the_search(
     assert isinstance(terms, DictionaryField)
     whole = completed(None, context, sigma)
     inputs = complete_inputs(whole.trajectories, type(field).__name__)
-    samples = [own for own in whole.trajectories.arrays() if len(own[0]) >= 2]
+    samples = [pair for pair in whole.trajectories.arrays() if len(pair[0]) >= 2]
     search = Search(observe(samples, inputs=inputs), terms.dictionary)
     search = search.observing(positions, context.state_names)
     observations = search.measured(errors_of_pairs(whole)).observations
@@ -155,18 +157,18 @@ def _in_units_of_the_search(
     return observations, start.in_use(free), used
 
 
-def _slopes(own: Candidate, observations: Observations, used: np.ndarray) -> np.ndarray:
+def _slopes(candidate: Candidate, observations: Observations, used: np.ndarray) -> np.ndarray:
     """Derivatives (q, m, d + k + 3) of a field's numbers by the parameters of a search, with k inputs."""
     scale, unit = observations.extended_scale, observations.time_unit
 
     def in_units_of_the_data(parameters: np.ndarray) -> np.ndarray:
-        moved = own.with_parameters(parameters)
+        moved = candidate.with_parameters(parameters)
         still = np.zeros((np.count_nonzero(used), observations.n_inputs))
         given = np.concatenate([moved.coefficients, still], axis=1)
         found, values = moved.dictionary.rescaled(given, scale, unit)
         return np.column_stack([values, *found.numbers])
 
-    at = own.parameters
+    at = candidate.parameters
     steps = np.diag(_STEP * np.maximum(1.0, np.abs(at)))
     slopes = np.zeros((len(at), len(used), len(scale) + len(NUMBERS)))
     for own_slopes, h in zip(slopes, steps, strict=True):
@@ -174,15 +176,15 @@ def _slopes(own: Candidate, observations: Observations, used: np.ndarray) -> np.
     return slopes
 
 
-def _root(own: Candidate, observations: Observations) -> np.ndarray | None:
+def _root(candidate: Candidate, observations: Observations) -> np.ndarray | None:
     """Root (q, q) of the covariance of the numbers of a search, see `parameter_roots`."""
-    if not len(own.parameters):
+    if not len(candidate.parameters):
         return None
     for segments in ((5, 1), (window_count(observations),)):
-        found, fit = refine(observations, own, observations.path, segments)
+        found, fit = refine(observations, candidate, observations.path, segments)
         if np.isfinite(fit.misfit) and np.isfinite(found.parameters).all():
             root = parameter_roots(fit, observations.n_values)
-            moved = found.parameters - own.parameters
+            moved = found.parameters - candidate.parameters
             if (np.abs(moved) <= _CONFIRMED * np.linalg.norm(root, axis=0)).all():
                 return root
     return None

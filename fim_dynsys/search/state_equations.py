@@ -139,7 +139,7 @@ def together(sides: Sequence[StateEquation], start: np.ndarray, stage: Stage) ->
 
 def combined(
     proposed: Sequence[Sequence[StateEquation]],
-    own: Sequence[StateEquation],
+    given: Sequence[StateEquation],
     least: float,
     fit: Callable[[Sequence[StateEquation]], float],
 ) -> None:
@@ -149,14 +149,14 @@ def combined(
     ----------
     proposed : d lists of StateEquation
         For each state, best first.
-    own : list of StateEquation
+    given : list of StateEquation
         The sides (d,) of the best candidate so far; empty for none.
     least : float
         Its score.
     fit : callable
         From sides (d,) to a score, the less the better; it keeps what it fits.
     """
-    starts = [(list(own), least)] if own else []
+    starts = [(list(given), least)] if given else []
     if all(proposed):
         best_sides = [of_state[0] for of_state in proposed]
         starts.append((best_sides, fit(best_sides)))

@@ -49,11 +49,11 @@ def rates_by_units(trajectories: Trajectories) -> Knowledge | None:
     units = Units.of(trajectories.units, names)
     known = {}
     for state, name in enumerate(names):
-        rates = {i: own for i, own in units.rates(state).items() if _is_readable(names[i])}
+        rates = {i: factor for i, factor in units.rates(state).items() if _is_readable(names[i])}
         if 0 < len(rates) <= _MOST:
             signs = _signs(trajectories, state, rates)
             numbers = [(names[i], sign * rates[i]) for i, sign in zip(rates, signs, strict=True) if sign]
-            parts = [own if number == 1.0 else f"{number!r}*{own}" for own, number in numbers]
+            parts = [name if number == 1.0 else f"{number!r}*{name}" for name, number in numbers]
             if parts:
                 known[name] = " + ".join(parts)
     return Knowledge(known=known) if known else None
@@ -92,16 +92,16 @@ def fitted_with_constraints(search: Search, found: Sequence[Candidate]) -> list[
     assert search.restriction is not None
     out = []
     for item in found:
-        terms, (_, own) = union([search.dictionary, item.dictionary])
+        terms, (_, rows) = union([search.dictionary, item.dictionary])
         known = search.restriction.extended(search.dictionary, terms)
         coefficients = np.zeros((len(terms), search.observations.dim))
-        coefficients[own] = item.coefficients
+        coefficients[rows] = item.coefficients
         polynomial = len(terms) == len(search.dictionary)
         whole = search.dictionary if polynomial else terms
         constrained = replace(
             item, coefficients=known.clipped(coefficients), dictionary=whole, restriction=known
         )
-        free = [(int(own[term]), slot, number) for term, slot, number in item.labelled]
+        free = [(int(rows[term]), slot, number) for term, slot, number in item.labelled]
         start = constrained if polynomial else constrained.in_use(free)
         fitted, _ = refine(search.observations, start, search.observations.path)
         if np.isfinite(fitted.parameters).all() and np.isfinite(fitted.score):
@@ -190,17 +190,17 @@ def _lacking(item: Candidate, dimensional: Sequence[int]) -> list[tuple[tuple[in
         if d.coordinate[row] in dimensional and row not in fitted
         for state in np.flatnonzero(coefficients[row]).tolist()
     ]
-    return [own for own in asked if own not in has]
+    return [term for term in asked if term not in has]
 
 
 def _with_monomials(item: Candidate, monomials: list[tuple[tuple[int, ...], int]]) -> Candidate:
     """The candidate with more monomials, which start at a trifle."""
     more = Dictionary(np.array(sorted({exponents for exponents, _ in monomials})))
-    terms, (own, added) = union([item.dictionary, more])
+    terms, (rows, added) = union([item.dictionary, more])
     coefficients = np.zeros((len(terms), item.coefficients.shape[1]))
-    coefficients[own] = item.coefficients
+    coefficients[rows] = item.coefficients
     places = {tuple(row): place for row, place in zip(more.exponents.tolist(), added.tolist(), strict=True)}
     for exponents, state in monomials:
         coefficients[places[exponents], state] = 1e-6
-    free = [(int(own[term]), slot, number) for term, slot, number in item.labelled]
+    free = [(int(rows[term]), slot, number) for term, slot, number in item.labelled]
     return replace(item, coefficients=coefficients, dictionary=terms).in_use(free)

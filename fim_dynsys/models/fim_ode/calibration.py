@@ -116,7 +116,7 @@ def _context(
     standard = (path - path.mean(axis=0)) / scales.length
     flatness = np.linalg.eigvalsh(standard.T @ standard / len(path))[0]
     offset = scales.length / np.hypot(scales.length, path.mean(axis=0))
-    own = [
+    kept = [
         0.3 * np.log(np.trace(information, axis1=1, axis2=2) / m + 1e-9),
         np.log(misfit + 1e-4),
         np.log(noise + 1e-4),
@@ -131,7 +131,7 @@ def _context(
         d - 2.0,
         float(searched),
     ]
-    return np.column_stack([*own, *np.tile(np.array(shared)[:, None], d)])
+    return np.column_stack([*kept, *np.tile(np.array(shared)[:, None], d)])
 
 
 def _tokens(

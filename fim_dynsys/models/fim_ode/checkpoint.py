@@ -108,8 +108,8 @@ def find_checkpoint(path: str | os.PathLike | None, attention: str | None = None
     if header is not None:
         _check_published(tensor_path, header)
         config = header["config"] if isinstance(header["config"], dict) else {}
-        own = config.get("attention", PublishedConfig.attention)
-        return Checkpoint(tensor_path, attention or str(own), None)
+        default = config.get("attention", PublishedConfig.attention)
+        return Checkpoint(tensor_path, attention or str(default), None)
     settings = {} if config_path is None else _read_settings(config_path)
     named = settings.get("attention_map")
     if attention is None and named is None:

@@ -204,8 +204,8 @@ class FIMODE(Asking, PretrainedModel):
             If a context has too few observations or too many states.
         """
         contexts = list(contexts)
-        apart = {k: self.infer(own) for k, own in enumerate(contexts) if has_gaps(own)}
-        together = iter(super().infer_many([own for k, own in enumerate(contexts) if k not in apart]))
+        apart = {k: self.infer(context) for k, context in enumerate(contexts) if has_gaps(context)}
+        together = iter(super().infer_many([context for k, context in enumerate(contexts) if k not in apart]))
         return [apart[k] if k in apart else next(together) for k in range(len(contexts))]
 
     def infer_batch(
@@ -303,8 +303,10 @@ class FIMODE(Asking, PretrainedModel):
     ) -> list["_Answer"]:
         """What the operator says of contexts of one dimension: the nearest that prior knowledge allows."""
         seen = [order.trajectories for order in orders]
-        said = _answers(self.operator, [_precise(own, errors) for own in seen])
-        return [answer.constrained(known, own) for answer, own in zip(said, seen, strict=True)]
+        said = _answers(self.operator, [_precise(trajectories, errors) for trajectories in seen])
+        return [
+            answer.constrained(known, trajectories) for answer, trajectories in zip(said, seen, strict=True)
+        ]
 
     def _portfolio(self, answer: "_Answer", question: Question) -> Portfolio:
         """The candidates that are searched about the operator's answer."""
@@ -529,8 +531,8 @@ def _precise(trajectories: Trajectories, errors: Known | None) -> Trajectories:
     """The samples that are known well, where their errors are known and some are."""
     if errors is None or isinstance(errors, Noise):
         return trajectories
-    rows = [np.flatnonzero(own.all(axis=1)) for own in precise(errors)]
-    kept = [k for k, own in enumerate(rows) if len(own) >= 2]
+    rows = [np.flatnonzero(column.all(axis=1)) for column in precise(errors)]
+    kept = [k for k, row in enumerate(rows) if len(row) >= 2]
     if sum(len(rows[k]) for k in kept) < MIN_OBSERVATIONS:
         return trajectories
     return trajectories[kept].select_samples([rows[k] for k in kept])
@@ -559,11 +561,11 @@ def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_A
         solves[..., still(samples)] = 0.0  # what is there are rounding errors of sums that cancel
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             factor = unit / np.prod(unit**exponents, axis=1, keepdims=True) / span
-            own = factor.T
+            factors = factor.T
             answer = _Answer(
                 (solves * factor)[..., :dim],
                 (variances * factor**2)[:, :dim],
-                (information / (own[:, :, None] * own[:, None]))[:dim],
+                (information / (factors[:, :, None] * factors[:, None]))[:dim],
                 dictionary.rescaled(solves[-1], scale * unit)[0],
             )
         if not np.isfinite(answer.solves).all():

@@ -246,15 +246,15 @@ class ExactSearch:
         best = self._best
         if best is None or self._found(best):
             return
-        own = state_equations_of(best.item)
-        by_state: list[dict[bytes, StateEquation]] = [{side.structure: side} for side in own]
+        equations = state_equations_of(best.item)
+        by_state: list[dict[bytes, StateEquation]] = [{side.structure: side} for side in equations]
         for law in sorted(self.laws, key=lambda law: law.item.score)[:_RECOMBINED]:
             coefficients = law.item.coefficients
             for state, side in enumerate(state_equations_of(law.item)):
                 shares = law.shares[coefficients[:, state] != 0.0, state]
                 shown = np.flatnonzero(shares > TRACE).tolist()
                 side = side.subset(shown, side.coefficients[shown].tolist(), side.score)
-                if 0 < side.parameters <= own[state].parameters:
+                if 0 < side.parameters <= equations[state].parameters:
                     by_state[state].setdefault(side.structure, side)
         if max(map(len, by_state)) > 1:
             self._combine([list(known.values()) for known in by_state], Stage.CROSSING)

@@ -132,11 +132,15 @@ class Law:
         than by how far they are from those fitted to paths.
         """
         if self.gaps is None:
-            own = self.misses**2 * dependence(self.residuals)
-            return replace(self.fit, misfit=self.fit.misfit / own, information=self.fit.information / own)
+            excess = self.misses**2 * dependence(self.residuals)
+            return replace(
+                self.fit, misfit=self.fit.misfit / excess, information=self.fit.information / excess
+            )
         information, apart = self.gaps.information, self.gaps.parameters - self.fit.parameters
-        own = max(dependence(self.gaps.standardised), float(apart @ information @ apart) / len(apart))
-        return replace(self.fit, parameters=self.gaps.parameters, misfit=0.0, information=information / own)
+        excess = max(dependence(self.gaps.standardised), float(apart @ information @ apart) / len(apart))
+        return replace(
+            self.fit, parameters=self.gaps.parameters, misfit=0.0, information=information / excess
+        )
 
     @property
     def is_plain(self) -> bool:
@@ -259,7 +263,7 @@ def with_constants(law: Law) -> Iterator[Candidate]:
                 coefficients[row] = 0.0
             kind[row] = 0
         numbers = (d.coordinate, 0), (d.inner, 1.0), (d.second, 0.0), (d.partner, -1), (d.shift, 0.0)
-        terms = Dictionary(d.exponents, kind, *(np.where(kind > 0, own, none) for own, none in numbers))
+        terms = Dictionary(d.exponents, kind, *(np.where(kind > 0, number, none) for number, none in numbers))
         free = [row for row in item.labelled if row[0] not in rows]
         yield replace(item, coefficients=coefficients, dictionary=terms).in_use(free)
 
@@ -269,8 +273,8 @@ def with_one_state(law: Law) -> Iterator[Candidate]:
     item, d = law.item, law.item.dictionary
     width = np.ptp(np.concatenate(law.fit.paths), axis=0)
     of_sums = d.partner >= 0
-    own, other = np.abs(d.inner) * width[d.coordinate], np.abs(d.second) * width[d.partner]
-    first, second = of_sums & (other < _HARDLY * own), of_sums & (own < _HARDLY * other)
+    one, other = np.abs(d.inner) * width[d.coordinate], np.abs(d.second) * width[d.partner]
+    first, second = of_sums & (other < _HARDLY * one), of_sums & (one < _HARDLY * other)
     alone = first | second
     if not alone.any():
         return

@@ -65,8 +65,10 @@ class Denominators:
         multiplied = [plain.times(powers) for powers in (form.first + form.monomials).exponents]
         numerators = union([plain.terms, *multiplied])[0]
         above, below = columns_of(regressions, numerators), regressions.against(form.first + form.monomials)
-        targets = [own[:, 0] for own in below] if form.first.exponents.any() else regressions.targets
-        return cls(form, numerators.exponents.sum(axis=1), targets, above, [own[:, 1:] for own in below])
+        targets = [columns[:, 0] for columns in below] if form.first.exponents.any() else regressions.targets
+        return cls(
+            form, numerators.exponents.sum(axis=1), targets, above, [columns[:, 1:] for columns in below]
+        )
 
     def about(self, regressions: Integrals, plain: Terms) -> "Denominators":
         """The same kind about other terms."""

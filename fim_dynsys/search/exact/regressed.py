@@ -47,18 +47,20 @@ def regressed(regressions: Integrals, composed: bool = False) -> list[list[State
     plain = Terms(Dictionary.polynomial(dim, PLAIN.get(dim, 2)))
     prepared = Denominators.all(regressions, plain)
     sides = [_of_state(regressions, state, prepared, plain) for state in range(dim)]
-    open_states = [state for state, own in enumerate(sides) if not is_found(regressions, state, *own)]
+    open_states = [
+        state for state, equations in enumerate(sides) if not is_found(regressions, state, *equations)
+    ]
     for state, found in sums(regressions, open_states, plain, composed).items():
         believed = [side for side in found if _is_believed(regressions, state, side)]
         sides[state] = sorted([*believed, *sides[state]], key=lambda side: side.score)[:_KEPT]
     for state in open_states:
-        best = [own[0] for k, own in enumerate(sides) if k != state and own]
+        best = [equations[0] for k, equations in enumerate(sides) if k != state and equations]
         shared = [side for side in best if side.score < len(regressions.targets[state]) * math.log(_SHARED)]
         if shared and not is_found(regressions, state, *sides[state]):
             known = plain + Terms.of_functions(shared)
-            anew = [own.about(regressions, known) for own in prepared]
-            own = _of_state(regressions, state, anew, known)
-            sides[state] = sorted([*own, *sides[state]], key=lambda side: side.score)[:_KEPT]
+            anew = [form.about(regressions, known) for form in prepared]
+            improved = _of_state(regressions, state, anew, known)
+            sides[state] = sorted([*improved, *sides[state]], key=lambda side: side.score)[:_KEPT]
     return _shared_numbers(sides)
 
 
@@ -66,9 +68,9 @@ def _shared_numbers(sides: list[list[StateEquation]]) -> list[list[StateEquation
     """The sides with equal numbers in place of nearly equal ones inside the same function of a state."""
     known: dict[tuple[int, int, int, int], list[float]] = {}
     out = []
-    for own in sides:
-        out.append([_with_known_numbers(side, known) for side in own])
-        for term, slot in out[-1][0].free if own else ():
+    for equations in sides:
+        out.append([_with_known_numbers(side, known) for side in equations])
+        for term, slot in out[-1][0].free if equations else ():
             key, number = number_in(out[-1][0], term, slot)
             known.setdefault(key, []).append(number)
     return out
@@ -88,7 +90,7 @@ def _of_state(
 ) -> list[StateEquation]:
     """Sides of one state, best first; a polynomial where it is better."""
     dim = len(regressions.targets)
-    best = sorted((own.best(state) for own in prepared), key=lambda pair: pair[0])
+    best = sorted((form.best(state) for form in prepared), key=lambda pair: pair[0])
     read = [terms for _, terms in best if terms is not None][:_TRIED]
     given = [Terms.of_bundle(bundle, dim) for bundle in _given(regressions)]
     beside = plain + _cubes(dim) if dim == _CUBIC else plain

@@ -49,7 +49,7 @@ def relations(path: np.ndarray, state_names: Sequence[str]) -> list[str]:
             units = norms * np.prod(size**dictionary.exponents, axis=1)
             if not (np.isfinite(units) & (units > 0.0)).all():
                 return []
-            return [_text(own, dictionary, state_names) for own in np.where(shows, found, 0.0) / units]
+            return [_text(row, dictionary, state_names) for row in np.where(shows, found, 0.0) / units]
     return []
 
 

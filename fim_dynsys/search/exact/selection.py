@@ -91,8 +91,8 @@ def fewest(
         missed = np.maximum(subset_residuals(equations, every), rounding)
         fits = []
         for row in np.lexsort((degrees[rest][every].sum(axis=1), missed))[:_FITTED]:
-            own = triangle[:, every[row]]
-            residual = triangle[:, -1] - own @ np.linalg.lstsq(own, triangle[:, -1], rcond=RANK)[0]
+            design = triangle[:, every[row]]
+            residual = triangle[:, -1] - design @ np.linalg.lstsq(design, triangle[:, -1], rcond=RANK)[0]
             fits.append((_criterion(residual, n, terms + len(held)), np.append(rest[every[row]], held)))
         found.append(min(fits, key=lambda fit: (round(fit[0], 6), degrees[fit[1]].sum())))
     return found

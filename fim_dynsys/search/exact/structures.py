@@ -129,16 +129,16 @@ def _of_few(
     """
     active = active.copy()
     for coordinate in range(dim):
-        own = np.arange(coordinate, len(active), dim)
+        terms = np.arange(coordinate, len(active), dim)
         others = np.flatnonzero(active & (np.arange(len(active)) % dim != coordinate))
-        index = np.append(own, len(active))
+        index = np.append(terms, len(active))
         crossed = equations[np.ix_(others, index)]
         known = equations[np.ix_(others, others)]
         misses = equations[np.ix_(index, index)] - crossed.T @ np.linalg.lstsq(known, crossed, rcond=1e-12)[0]
-        prices = None if cost is None else cost[own]
-        subset = smallest_subset(misses, most, int(active[own].sum()), prices)
+        prices = None if cost is None else cost[terms]
+        subset = smallest_subset(misses, most, int(active[terms].sum()), prices)
         if subset is not None:
-            active[own] = subset[0]
+            active[terms] = subset[0]
     return active
 
 
@@ -171,18 +171,18 @@ def _least_squares(columns: np.ndarray, target: np.ndarray, rank: float = _RANK)
 
 def widened(search: Search, item: Candidate) -> Candidate:
     """The item over all monomials, and its functions alone and times each coordinate."""
-    own = item.dictionary
-    functions = own.subset(np.flatnonzero(own.kind > 0))
+    terms = item.dictionary
+    functions = terms.subset(np.flatnonzero(terms.kind > 0))
     multiples = [
         replace(functions, exponents=np.tile(power, (len(functions), 1)))
-        for power in np.eye(own.dim + 1, own.dim, k=-1, dtype=int)
+        for power in np.eye(terms.dim + 1, terms.dim, k=-1, dtype=int)
     ]
-    wide, (_, rows, *_others) = union([search.dictionary, own, *multiples])
-    coefficients = np.zeros((len(wide), own.dim))
+    wide, (_, rows, *_others) = union([search.dictionary, terms, *multiples])
+    coefficients = np.zeros((len(wide), terms.dim))
     coefficients[rows] = item.coefficients
     free, inside = set(), [wide.function(k) for k in range(len(wide))]
     for term, slot, label in item.labelled:
-        same = own.function(term)
+        same = terms.function(term)
         free |= {(k, slot, label) for k, function in enumerate(inside) if function == same}
     labels = tuple(sorted({label for *_, label in free}))
     table = [(term, slot, labels.index(label)) for term, slot, label in sorted(free)]

@@ -45,8 +45,10 @@ class _Family:
         by_state = regressions.columns(every, multiples)
         shape = len(multiples), len(self.starts), functions
         return [
-            np.moveaxis(own.reshape(len(own), *shape), 2, 1).reshape(len(own), len(self.starts), -1)
-            for own in by_state
+            np.moveaxis(columns.reshape(len(columns), *shape), 2, 1).reshape(
+                len(columns), len(self.starts), -1
+            )
+            for columns in by_state
         ]
 
     def apart(self, unexplained: np.ndarray) -> list[tuple[float, Bundle]]:
@@ -54,8 +56,8 @@ class _Family:
         kept: list[tuple[float, Bundle]] = []
         for place in np.argsort(unexplained)[: np.count_nonzero(np.isfinite(unexplained))].tolist():
             start = self.starts[place]
-            far = [np.linalg.norm(start.numbers - own.numbers) for _, own in kept]
-            if all(own > self.distance * np.linalg.norm(start.numbers) for own in far):
+            far = [np.linalg.norm(start.numbers - other.numbers) for _, other in kept]
+            if all(distance > self.distance * np.linalg.norm(start.numbers) for distance in far):
                 kept.append((float(unexplained[place]), start))
             if len(kept) == self.most:
                 break
@@ -109,7 +111,7 @@ def sums(
         for state in left_open:
             tried = [bundle for _, bundle in sorted(starts[state], key=lambda pair: pair[0])]
             found[state] += _of_starts(regressions, state, plain, tried, rounds)
-    return {state: sorted(own, key=lambda side: side.score) for state, own in found.items()}
+    return {state: sorted(equations, key=lambda side: side.score) for state, equations in found.items()}
 
 
 def _of_starts(
@@ -138,11 +140,13 @@ def _unexplained(columns: np.ndarray, beside: np.ndarray, target: np.ndarray) ->
     usable = np.isfinite(columns).all(axis=(0, 2)) & (np.abs(columns).max(axis=0) > 0.0).all(axis=1)
     basis = np.linalg.qr(beside)[0]
     rest = target - basis @ (basis.T @ target)
-    own = np.moveaxis(np.where(usable[None, :, None], columns, 0.0), 1, 0)
-    own = own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), np.finfo(float).tiny)
-    own = own - basis @ (basis.T @ own)
-    matrix = np.swapaxes(own, 1, 2) @ own + _RIDGE * np.eye(own.shape[2])
-    moment = np.einsum("snm,n->sm", own, rest)
+    directions = np.moveaxis(np.where(usable[None, :, None], columns, 0.0), 1, 0)
+    directions = directions / np.maximum(
+        np.linalg.norm(directions, axis=1, keepdims=True), np.finfo(float).tiny
+    )
+    directions = directions - basis @ (basis.T @ directions)
+    matrix = np.swapaxes(directions, 1, 2) @ directions + _RIDGE * np.eye(directions.shape[2])
+    moment = np.einsum("snm,n->sm", directions, rest)
     gained = np.einsum("sm,sm->s", moment, np.linalg.solve(matrix, moment[..., None])[..., 0])
     return np.where(usable, np.maximum(rest @ rest - gained, 0.0), np.inf)
 

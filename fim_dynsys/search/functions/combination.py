@@ -157,10 +157,10 @@ def _explore_about(given: Search, model: Candidate, families: int) -> Exploratio
     return Exploration(surrogate, terms, model, families, known)
 
 
-def _monomials_of(given: Search, own: Search) -> tuple[Dictionary, Restriction | None]:
+def _monomials_of(given: Search, about: Search) -> tuple[Dictionary, Restriction | None]:
     """Monomials that stand beside functions of a search's terms, and what is known of their coefficients."""
     if given.restriction is None:
-        return monomials(own), None
+        return monomials(about), None
     terms = monomials(given)
     return terms, given.restriction.extended(given.dictionary, terms)
 
@@ -173,11 +173,11 @@ def monomials(search: Search) -> Dictionary:
     dictionary = search.dictionary
     dim = dictionary.dim
     degree = max(k for k in (1, 2, 3, 4) if k == 1 or math.comb(dim + k, k) <= _MONOMIALS)
-    own = dictionary.subset(dictionary.kind == Kind.MONOMIAL)
+    present = dictionary.subset(dictionary.kind == Kind.MONOMIAL)
     lowest = Dictionary.polynomial(dim, degree)
     if search.observations.n_inputs:
         lowest = lowest.subset(distinguishable(lowest, search.observations))
-    return union([lowest, own])[0]
+    return union([lowest, present])[0]
 
 
 def _pairs(ranked: list[list[Selection]], count: int) -> list[list[Bundle]]:

@@ -141,7 +141,7 @@ class Exploration:
         for size in range(1, min(most, FEW) + 1):
             every = subsets_of(len(equations[0]) - 1, size)
             every = every[every[:, -1] >= p]
-            variances = np.array([subset_residuals(own, every) for own in equations])
+            variances = np.array([subset_residuals(matrix, every) for matrix in equations])
             expected = _expected_minima(variances)
             order = np.argsort(expected, axis=None)[:_FOLLOWED]
             order = order[expected.flat[order] <= least * tolerance]

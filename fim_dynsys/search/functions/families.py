@@ -104,8 +104,8 @@ class Bundle:
 
     def multiples(self, dim: int) -> Dictionary:
         """The monomials that the functions may have as factors."""
-        own = {function.coordinate for function in self.functions} if self.apart else ()
-        return _monomials(dim, self.degree, frozenset(own))
+        used = {function.coordinate for function in self.functions} if self.apart else ()
+        return _monomials(dim, self.degree, frozenset(used))
 
     def __add__(self, other: "Bundle") -> "Bundle":
         """Both together, their numbers apart."""

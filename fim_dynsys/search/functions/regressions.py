@@ -65,8 +65,8 @@ def follow(observations: Observations, candidate: Candidate) -> list[Piece] | No
     used, pieces = _in_use(candidate), []
     seen = observations
     pairs = zip(seen.samples, seen.curves, seen.limits, candidate.start, strict=True)
-    for (t, _), own, limits, start in pairs:
-        steps, times, observed, curves = _grid(t, own, limits)
+    for (t, _), inputs, limits, start in pairs:
+        steps, times, observed, curves = _grid(t, inputs, limits)
         field, begun = used.coefficients[None], start[None, None]
         path = rollout(used.dictionary, field, begun, times[None], STEP_LIMIT, inputs=curves[None])[0, 0]
         if not np.isfinite(path).all():
@@ -80,10 +80,10 @@ def smooth(observations: Observations) -> list[Piece]:
     from scipy.interpolate import CubicHermiteSpline  # deferred: models of noise-free data are sought without
 
     pieces = []
-    for (t, _), own, limits, (states, slopes) in zip(
+    for (t, _), inputs, limits, (states, slopes) in zip(
         observations.samples, observations.curves, observations.limits, observations.splines, strict=True
     ):
-        steps, times, observed, curves = _grid(t, own, limits)
+        steps, times, observed, curves = _grid(t, inputs, limits)
         path = CubicHermiteSpline(t, states, slopes)(t[0] + times)
         pieces.append(Piece(path, steps, observed, curves))
     return pieces
@@ -269,11 +269,11 @@ class Surrogate:
             once = np.ones(len(halves), dtype=np.int64)
             _, tangents = compiled_maps(used, piece.curves)(used.parameters, piece.path, halves, once)
             maps = np.ascontiguousarray(tangents[:, :, :d])
-            own, by_start = responses(
+            responded, by_start = responses(
                 maps, terms.columns(piece.extended).T @ values, piece.steps, piece.observed
             )
             root = np.sqrt(observations.weights[k][: len(t)] / variance)
-            target = (z - piece.path[2 * piece.observed] + np.einsum("nicc->ni", own)) * root
+            target = (z - piece.path[2 * piece.observed] + np.einsum("nicc->ni", responded)) * root
             starts, _ = np.linalg.qr((by_start * root[:, :, None]).reshape(-1, d))
             self._maps.append(maps)
             self._roots.append(root)

@@ -44,8 +44,8 @@ def grow_over_windows(found: Pool, effort: FunctionEffort, done: Callable[[], ob
         if item.structure in structures or not np.isfinite(item.score):
             continue
         structures.add(item.structure)
-        own = np.concatenate(item.paths(short.observations))
-        candidates.append(refine(seen, item, split_at(seen, own), (1,))[0])
+        states = np.concatenate(item.paths(short.observations))
+        candidates.append(refine(seen, item, split_at(seen, states), (1,))[0])
         if len(candidates) == _FITTED:
             break
     return judge(seen, [item for item in candidates if np.isfinite(item.parameters).all()])
@@ -54,4 +54,4 @@ def grow_over_windows(found: Pool, effort: FunctionEffort, done: Callable[[], ob
 def _fitted(windows: Observations, candidate: Candidate, nodes: np.ndarray) -> Candidate:
     """A candidate fitted over other windows."""
     paths = split_at(windows, nodes)
-    return refine(windows, replace(candidate, start=np.stack([own[0] for own in paths])), paths, (1,))[0]
+    return refine(windows, replace(candidate, start=np.stack([path[0] for path in paths])), paths, (1,))[0]

@@ -84,12 +84,12 @@ def propose(
     rows = np.unique(np.linspace(0, len(states) - 1, _MOST_SAMPLES).astype(int))
     positive = np.array((states > 0.0).all(axis=0))
     sides, found = [], 0
-    for own in slopes.T:
+    for rates in slopes.T:
         by_structure: dict[bytes, StateEquation] = {}
         for vocabulary in effort.vocabularies:
             expressions = front(
                 states[rows],
-                own[rows],
+                rates[rows],
                 symbols,
                 vocabulary,
                 max_length=effort.max_length,
@@ -101,7 +101,7 @@ def propose(
             found += len(expressions)
             for expression in expressions:
                 terms = translated(expression, symbols, positive)
-                side = StateEquation.regressed(terms or (), states, own)
+                side = StateEquation.regressed(terms or (), states, rates)
                 if side is not None:
                     known = by_structure.setdefault(side.structure, side)
                     by_structure[side.structure] = min(side, known, key=lambda s: s.score)

@@ -71,13 +71,13 @@ def _joined(
     powers: list[int], function: Function, free: tuple[int, ...]
 ) -> tuple[tuple[int, ...], Function, tuple[int, ...]]:
     """A monomial and a function, ``x / (1 + k x)`` as one of the two."""
-    own, kind, coordinate = list(powers), function.kind, function.coordinate
+    exponents, kind, coordinate = list(powers), function.kind, function.coordinate
     order = 1 if kind == Kind.RECIPROCAL else round(function.second)
     alone = function.partner < 0
-    if alone and kind in (Kind.RECIPROCAL, Kind.INHIBITION) and own[coordinate] >= order:
-        own[coordinate] -= order
+    if alone and kind in (Kind.RECIPROCAL, Kind.INHIBITION) and exponents[coordinate] >= order:
+        exponents[coordinate] -= order
         function = function._replace(kind=Kind.HILL if kind == Kind.RECIPROCAL else Kind.SATURATION)
-    return (*own,), function, free
+    return (*exponents,), function, free
 
 
 def _of_function(
