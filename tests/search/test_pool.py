@@ -49,7 +49,7 @@ def test_the_operators_structure_is_fitted_and_found(considered):
     best = found[0]
     assert best.refined
     assert np.array_equal(best.support, TRUE != 0)
-    field = best.field(search, Trajectories.from_arrays(NOISY, T), {"chosen": "best"})
+    field = best.field(search.observations, Trajectories.from_arrays(NOISY, T), {"chosen": "best"})
     np.testing.assert_allclose(field.coefficients[TRUE != 0], TRUE[TRUE != 0], atol=0.05)
     assert field.fit_info.report == {"chosen": "best"}
     assert any(c.origin.source is Stage.STRUCTURE for c in found)
