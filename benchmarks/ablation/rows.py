@@ -39,7 +39,7 @@ LEFT_OUT: Mapping[str, Mapping[str, Changes]] = {
         "functions": (_without(stages.functions),),
         "functions chosen again": (_of_functions(repeated=0),),
         "pairs of functions": (_of_functions(pairs=0),),
-        "exact laws": (_amounts(laws=None),),
+        "exact laws": (_amounts(exact_structures=None),),
     },
     "fim-ode": {
         "": (),

@@ -204,7 +204,7 @@ def models(repeats: int) -> list[Measurement]:
 
 
 def _fim_ode_queries(repeats: int, contexts: dict[int, Trajectories]) -> list[Measurement]:
-    """The operator's opinion alone: contexts one by one and in a batch, queries of short and long ones."""
+    """The operator's estimate alone: contexts one by one and in a batch, queries of short and long ones."""
     model = fim_dynsys.load("fim-ode", refine=False)
     states = {dim: data.x[0] for dim, data in contexts.items()}
 

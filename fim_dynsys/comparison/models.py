@@ -277,7 +277,9 @@ class _Question:
 
     def _begun(self, piece: int) -> Iterator[Prior]:
         observations, given = self.observations, self.candidate.given
-        spread = np.maximum(_START_SPREAD * observations.law.level, 10.0 * _LEAST_NOISE) * observations.scale
+        spread = (
+            np.maximum(_START_SPREAD * observations.noise.level, 10.0 * _LEAST_NOISE) * observations.scale
+        )
         seen = observations.start[piece] * observations.scale
         for i, state in enumerate(given.states):
             (columns,) = np.nonzero(given.direct == i)
@@ -410,7 +412,7 @@ def _noise_level(observations: Observations, noise: ArrayLike | None) -> NoiseLe
                 f"{observations.dim}, got {noise!r}."
             )
         return NoiseLevel(known, known)
-    guess = np.maximum(observations.law.level, _LEAST_NOISE) * observations.scale
+    guess = np.maximum(observations.noise.level, _LEAST_NOISE) * observations.scale
     return NoiseLevel(guess / _NOISE_FACTOR, guess * _NOISE_FACTOR)
 
 

@@ -11,7 +11,7 @@ from fim_dynsys.estimation.description import Description
 from fim_dynsys.estimation.experiments import Path
 from fim_dynsys.estimation.fits import SAME, TOLERANCE, Fit, same_place
 from fim_dynsys.estimation.problem import Problem
-from fim_dynsys.regression.criteria import noise_law
+from fim_dynsys.regression.criteria import noise_model
 
 _WIDE = 10.0  # sizes: a wide prior, which makes every error finite
 _UNKNOWN = 3.0  # sizes, or units of a logarithm: a larger error determines nothing
@@ -335,7 +335,7 @@ def _noise(described: Description) -> np.ndarray:
                 parts.append((times - times[0], values[:, None]))
         spread = float(np.std(np.concatenate([x for _, x in parts]))) if parts else 0.0
         if spread > 0:
-            level = float(noise_law([(t, x / spread) for t, x in parts]).level[0])
+            level = float(noise_model([(t, x / spread) for t, x in parts]).level[0])
             found[k] = max(level, 1e-3) * spread
     return found
 

@@ -28,8 +28,8 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.exact_fields import with_relations
 from fim_dynsys.models.fim_ode.own import FIMODE, MIN_OBSERVATIONS
-from fim_dynsys.models.law_notes import with_relations
 from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import samples_of, with_outliers_of
@@ -44,13 +44,13 @@ from fim_dynsys.search.candidates import Candidate, shares
 from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort
 from fim_dynsys.search.genetic.engine import GENETIC
+from fim_dynsys.search.initial_estimate import InitialEstimate
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.screening import screened
 from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row, functions
-from fim_dynsys.search.standard_errors import law_errors
+from fim_dynsys.search.standard_errors import exact_errors
 from fim_dynsys.search.units import (
     REFITTED,
     by_units,
@@ -68,7 +68,7 @@ STAGES = *POLYNOMIALS, functions
 """What is searched, whatever the effort."""
 
 EFFORTS = {
-    "fast": Effort(4, fits=4, rounds=3, functions=QUICK, laws=5, composed=False),
+    "fast": Effort(4, fits=4, rounds=3, functions=QUICK, exact_structures=5, composed=False),
     "full": Effort(6, fits=8, rounds=8, windowed=16, functions=FULL),
     "thorough": Effort(
         12,
@@ -76,7 +76,7 @@ EFFORTS = {
         rounds=16,
         windowed=32,
         functions=FunctionEffort(48, 60, 12, 12),
-        laws=64,
+        exact_structures=64,
         genetic=GENETIC,
     ),
 }
@@ -155,7 +155,7 @@ class Auto(SearchedModel):
         if isinstance(field, LocalField | DrivenField):
             return field
         field = question.with_deviation(field, self.portfolio_)
-        if self.portfolio_.laws:  # whose rivals are draws
+        if self.portfolio_.exact_models:  # whose rivals are draws
             return field
         drawn, known = Rivals.alike(question.draws(self.portfolio_, N_DRAWS, 0)), field.fit_info.inference
         apart = deviation_elsewhere(field, drawn, samples_of(field, trajectories))
@@ -234,7 +234,7 @@ class Auto(SearchedModel):
 
     def _searched(self, question: Question) -> Portfolio:
         found, trajectories = self._portfolio(question), question.order.trajectories
-        settled = found.laws or found.local is not None or trajectories.dim > _SUGGESTED_UP_TO
+        settled = found.exact_models or found.local is not None or trajectories.dim > _SUGGESTED_UP_TO
         if question.knowledge is not None or settled:
             return found
         suggested = rates_by_units(trajectories)
@@ -253,8 +253,8 @@ class Auto(SearchedModel):
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
             search, known = screened(search) if free and not question.positions else (search, [])
             bar.update()
-            opinion = partial(_opinion, sigma=question.errors)
-            return searched(replace(question, search=search), row, opinion, known, self.seed, bar.update)
+            estimate = partial(_initial_estimate, sigma=question.errors)
+            return searched(replace(question, search=search), row, estimate, known, self.seed, bar.update)
 
     @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
@@ -296,7 +296,7 @@ class Auto(SearchedModel):
         found, question = self._found()
         weights = normalised(found.log_weights)
         preferred = int(found.preferred(weights)[0])
-        if not found.laws:
+        if not found.exact_models:
             more = self._simpler_than(found, preferred)
             found = replace(found, members=found.members + more)
             weights = np.concatenate([weights, np.zeros(len(more))])
@@ -425,20 +425,22 @@ class Auto(SearchedModel):
         weight: float,
     ) -> DictionaryField | DrivenField:
         member, search, order = found.members[k], found.search, question.order
-        plain = found.laws or search.restriction is not None
+        plain = found.exact_models or search.restriction is not None
         shown = member if plain else _without_traces(search.observations, member)
         chosen = shown.origin.text(order.coordinates)
         said = report | {"chosen": chosen, "BIC": shown.score, "weight": weight}
         facts = Inference(found.judge.name, notes=found.remarks)
-        if not found.laws:
+        if not found.exact_models:
             question = replace(question, knowledge=found.constraints)
             return question.answer(shown, said, facts, search)
-        facts = with_relations(question.facts(facts, search), found.laws[k], search.observations, order)
+        facts = with_relations(
+            question.facts(facts, search), found.exact_models[k], search.observations, order
+        )
         found_field = member.field(search.observations, order.trajectories, said, facts)
         field = order.field(found_field, question.context)
         assert isinstance(field, DictionaryField)  # of samples without inputs, of which nothing is known
         free = order.free(member.dictionary, member.free)
-        return FittedField.of(field, partial(law_errors, free=free) if shown.refined else None)
+        return FittedField.of(field, partial(exact_errors, free=free) if shown.refined else None)
 
     @property
     def _row(self) -> Row:
@@ -480,7 +482,7 @@ def _without_traces(observations: Observations, candidate: Candidate) -> Candida
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
 
 
-def _opinion(search: Search, sigma: Known | None) -> Opinion | None:
+def _initial_estimate(search: Search, sigma: Known | None) -> InitialEstimate | None:
     """What the operator says of the samples; None beyond its dimensions."""
     observations = search.observations
     model = _operator()
@@ -499,9 +501,9 @@ def _opinion(search: Search, sigma: Known | None) -> Opinion | None:
         better = [(t[row], z[row]) for row, (t, z) in zip(rows, samples, strict=True) if row.sum() >= 2]
         samples = better if sum(len(t) for t, _ in better) >= model.min_observations else samples
     seen = Trajectories.from_arrays([z for _, z in samples], [t for t, _ in samples])
-    ((solves, spread),) = model.opinions([seen])
+    ((solves, spread),) = model.initial_estimates([seen])
     if not observations.n_inputs:
-        return Opinion(solves, spread).allowed(search.restriction)
+        return InitialEstimate(solves, spread).allowed(search.restriction)
     states = slice(observations.dim)
     terms = distinguishable(Dictionary.polynomial(dim, model.degree), observations)
-    return Opinion(solves[:, terms, states], spread[terms, states]).allowed(search.restriction)
+    return InitialEstimate(solves[:, terms, states], spread[terms, states]).allowed(search.restriction)

@@ -127,7 +127,7 @@ class EstimatedModel(VectorFieldModel):
         Warns
         -----
         FitWarning
-            The profile met a better minimum than the fit.
+            The profile found a better minimum than the fit.
         """
         found = profile(self.fit_, name, tuple(levels))
         if found.lower:
@@ -265,11 +265,12 @@ class EstimatedModel(VectorFieldModel):
         spans = [(times.min(), times.max())] if times.size else []
         if isinstance(x0, Trajectories) and spans:
             spans = [(t[-1], t[-1] + times.max()) for t, _ in x0.arrays()]
-        met = sorted({at for at in self._change_times() for low, high in spans if low <= at < high})
-        if met:
+        reached = sorted({at for at in self._change_times() for low, high in spans if low <= at < high})
+        if reached:
             warn(
                 f"{caller}: doses and events of the fit are not repeated, but lie within these times, at "
-                f"{', '.join(f'{at:g}' for at in met)}; go from one to the next and change the state there.",
+                f"{', '.join(f'{at:g}' for at in reached)}; go from one to the next and change "
+                "the state there.",
                 SimulationWarning,
             )
 

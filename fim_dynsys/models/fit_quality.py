@@ -11,13 +11,13 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.judging import judged
 from fim_dynsys.models.unrelated import unrelated_samples, unrelated_steps
-from fim_dynsys.regression.criteria import Known, Noise, noise_law, precise
+from fim_dynsys.regression.criteria import Known, Noise, noise_model, precise
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.trajectories.container import Trajectories
 
 _WIDTHS = (1.0, 3.0, 8.0)  # of local cubics, in mean gaps
-_WINDOWS = 64  # in which the field is started anew, at most
+_WINDOWS = 64  # in which the field is started again, at most
 _ACCURACY = 1e-3  # standard deviations: nothing is asked beyond
 _MISSED = 4.0  # noise levels by which a smoothed state is off that is not believed
 _STILL = 1e-9  # of its size: a state that varies less does not move
@@ -185,7 +185,7 @@ def _noise(info: FitInfo, samples: Sequence[tuple[np.ndarray, np.ndarray]], unit
     """Noise (d,) in standard deviations of the states: as the model has it, else estimated."""
     if info.noise_level is not None and np.shape(info.noise_level) == unit.shape:
         return np.asarray(info.noise_level, dtype=float) / unit
-    return noise_law(samples).level
+    return noise_model(samples).level
 
 
 def _smoothed(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.models.forecast_levels import WIDEST, Levels
 from fim_dynsys.models.inputs import real_array
-from fim_dynsys.regression.criteria import Noise, noise_law
+from fim_dynsys.regression.criteria import Noise, noise_model
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.simulation.solution import AUTO, integrate
@@ -174,7 +174,7 @@ def _noise(field: VectorField, trajectories: Trajectories) -> np.ndarray:
     level = field.fit_info.noise_level
     if level is None or np.shape(level) != (field.dim,):
         seen = [(t, x, np.isfinite(x).all(axis=1)) for t, x in trajectories.arrays()]
-        level = noise_law([(t[rows], x[rows]) for t, x, rows in seen]).level
+        level = noise_model([(t[rows], x[rows]) for t, x, rows in seen]).level
     return np.maximum(level, 1e-9 * field.scales.length)
 
 

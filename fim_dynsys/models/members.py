@@ -15,7 +15,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _SPANS = 2.0  # of the longest record: as far as members are followed
 _AWAY = 10.0  # ranges of the data: a path that goes farther has left all bounds
-_REDRAWS = 4  # of drawing anew
+_REDRAWS = 4  # of drawing again
 
 Draw = Callable[[int, int], Sequence[VectorField]]
 """Members by their number and a seed."""

@@ -172,7 +172,7 @@ class Question:
 
     def rivals(self, found: Portfolio) -> Rivals:
         """The most preferred members; draws from exact equations, which are as far off as mimics are."""
-        if found.laws:
+        if found.exact_models:
             return Rivals.alike(self.draws(found, N_DRAWS, 0))
         observations, order = found.search.observations, self.order
 

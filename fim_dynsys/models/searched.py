@@ -11,13 +11,13 @@ from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly
 from fim_dynsys.models.question import Question
-from fim_dynsys.regression.criteria import Known, equal_errors, looks_clean
+from fim_dynsys.regression.criteria import Known, equal_errors, looks_noise_free
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.genetic.engine import INSTALL, GeneticEffort, is_installed
+from fim_dynsys.search.initial_estimate import InitialEstimate
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.portfolio import Portfolio
@@ -29,7 +29,7 @@ from fim_dynsys.trajectories.container import Trajectories
 if TYPE_CHECKING:
     from fim_dynsys.search.genetic.proposals import Proposals
 
-_MET = 12  # candidates that are fitted to the digits of clean data, too
+_FITTED_EXACTLY = 12  # candidates that are fitted to noise-free data to numerical precision, too
 
 
 def _nothing() -> None:
@@ -139,7 +139,7 @@ class SearchedModel(Asking, VectorFieldModel):
 def searched(
     question: Question,
     row: Row,
-    opinion: Callable[[Search], Opinion | None],
+    estimate: Callable[[Search], InitialEstimate | None],
     besides: Sequence[Candidate] = (),
     seed: int = 0,
     done: Callable[[], object] = _nothing,
@@ -152,7 +152,7 @@ def searched(
         What is asked.
     row : Row
         What is searched.
-    opinion : callable
+    estimate : callable
         What an operator says of the coefficients of a search; it is only asked where none is exact.
     besides : sequence of Candidate
         Judged before; they join where candidates are compared.
@@ -162,32 +162,36 @@ def searched(
         Called as the work goes on.
     """
     search, effort = question.search, row.effort
-    clean = ExactSearch(search, question.samples, composed=effort.composed)
-    if effort.laws is not None and question.is_plain and (effort.simpler or looks_clean(question.samples)):
-        clean.run(effort.laws, effort.simpler)
+    exact = ExactSearch(search, question.samples, composed=effort.composed)
+    if (
+        effort.exact_structures is not None
+        and question.is_plain
+        and (effort.simpler or looks_noise_free(question.samples))
+    ):
+        exact.run(effort.exact_structures, effort.simpler)
     done()
     proposals: Proposals | None = None
     notes: dict[str, str] = {}
     if effort.genetic is not None:
-        proposals, notes = _proposals(search, clean, effort.genetic, seed, done)
-    if proposals is not None and equal_errors(question.errors) and clean.is_clean:
-        clean.meet_state_equations(proposals.sides, Stage.GENETIC)
-    if not clean.settled:
-        pool = Pool(search, opinion=opinion(search), besides=list(besides), whole=bool(clean.laws))
+        proposals, notes = _proposals(search, exact, effort.genetic, seed, done)
+    if proposals is not None and equal_errors(question.errors) and exact.is_nearly_noise_free:
+        exact.fit_state_equations(proposals.sides, Stage.GENETIC)
+    if not exact.settled:
+        pool = Pool(search, estimate=estimate(search), besides=list(besides), whole=bool(exact.models))
         pool = row.search(pool, done)
         grown = homogeneous(pool.search.observations, pool.functions, question.order.trajectories)
-        if proposals is not None and effort.genetic is not None and not clean.laws:
+        if proposals is not None and effort.genetic is not None and not exact.models:
             grown = _with_proposals(pool, proposals, grown, effort.genetic.kept)
-        local = effort.local and not clean.laws
+        local = effort.local and not exact.models
         found = Portfolio.of(pool, grown, notes, question.knowledge, local, row.judge)
-        if not clean.laws:
+        if not exact.models:
             return found
-        clean.meet(found.members[:_MET])
-    return Portfolio.of_laws(search, clean.answers, notes)
+        exact.fit(found.members[:_FITTED_EXACTLY])
+    return Portfolio.of_exact(search, exact.answers, notes)
 
 
 def _proposals(
-    search: Search, clean: ExactSearch, effort: GeneticEffort, seed: int, done: Callable[[], object]
+    search: Search, exact: ExactSearch, effort: GeneticEffort, seed: int, done: Callable[[], object]
 ) -> "tuple[Proposals | None, dict[str, str]]":
     """What genetic programming proposes, if it is asked, and what a report says of that."""
     observations = search.observations
@@ -196,11 +200,11 @@ def _proposals(
     if observations.n_inputs or search.restriction is not None or observations.dim > FUNCTIONS_UP_TO:
         reason = f"only without inputs and knowledge, in up to {FUNCTIONS_UP_TO} states"
         return None, {Stage.GENETIC.value: f"not asked: {reason}"}
-    if clean.found:
+    if exact.found:
         return None, {Stage.GENETIC.value: "not run: a short model fits the samples to numerical precision"}
     from fim_dynsys.search.genetic.proposals import interpolated, propose  # deferred: sympy
 
-    curves = interpolated(observations) if clean.is_free_of_noise else observations.splines
+    curves = interpolated(observations) if exact.is_free_of_noise else observations.splines
     states, slopes = (np.concatenate(part) for part in zip(*curves, strict=True))
     proposals = propose(states, slopes, effort, seed, done)
     return proposals, {Stage.GENETIC.value: proposals.note}

@@ -16,8 +16,8 @@ from fim_dynsys.fields.posterior import LawField
 from fim_dynsys.fields.terms import union
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.equations import EquationsModel
+from fim_dynsys.models.exact_fields import exact_field
 from fim_dynsys.models.inputs import assumed
-from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.question import Question
@@ -44,7 +44,9 @@ from fim_dynsys.search.units import (
 
 EFFORTS = {
     "full": Effort(structures=4, functions=FULL, functions_up_to=math.inf),
-    "quick": Effort(structures=4, functions=QUICK, functions_up_to=math.inf, laws=5, composed=False),
+    "quick": Effort(
+        structures=4, functions=QUICK, functions_up_to=math.inf, exact_structures=5, composed=False
+    ),
 }
 _STAGES = (*POLYNOMIALS, functions)
 
@@ -114,9 +116,9 @@ class SymbolicModel(SearchedModel):
         effort = self._effort
         order = question.order
         if question.is_plain:
-            law = self._law(question, effort)
-            if law is not None:
-                return law
+            model = self._exact(question, effort)
+            if model is not None:
+                return model
         found = self._candidates(question, effort)
         notes: dict[str, Any] = {}
         remarks: tuple[str, ...] = ()
@@ -143,23 +145,23 @@ class SymbolicModel(SearchedModel):
         }
         return found.question.answer(best, report, Inference(noise=assumed(question.sigma), notes=remarks))
 
-    def _law(self, question: Question, effort: Effort) -> LawField | None:
+    def _exact(self, question: Question, effort: Effort) -> LawField | None:
         """The exact model of noise-free samples; None where they have noise, or follow none closely."""
-        clean = ExactSearch(question.search, question.samples, composed=effort.composed)
-        clean.run(effort.laws or 0)
-        if not clean.settled:
+        exact = ExactSearch(question.search, question.samples, composed=effort.composed)
+        exact.run(effort.exact_structures or 0)
+        if not exact.settled:
             return None
-        laws, order = clean.answers, question.order
-        best = laws[0].item
+        models, order = exact.answers, question.order
+        best = models[0].item
         report = {
             "chosen": best.origin.text(order.coordinates),
             "score": best.score,
-            "candidates": len(laws),
-            "misses": laws[0].misses,
+            "candidates": len(models),
+            "misses": models[0].misses,
             "free_numbers": order.free(best.dictionary, best.free),
         }
         facts = Inference(Judge.EXACT, noise=assumed(question.errors))
-        return law_field(laws[0], question.search.observations, order, question.context, report, facts)
+        return exact_field(models[0], question.search.observations, order, question.context, report, facts)
 
     def _candidates(
         self, question: Question, effort: Effort, others: Sequence[Candidate] = ()
@@ -174,8 +176,8 @@ class SymbolicModel(SearchedModel):
         items += fitted_with_constraints(search, others) if others else []
         scores = (np.array([item.score for item in items]) + row.judge.prices(search, items)).tolist()
         order = sorted(range(len(items)), key=scores.__getitem__)
-        met = len(found.candidates) + len(found.functions)
-        return _Candidates(question, [items[k] for k in order], [scores[k] for k in order], met)
+        count = len(found.candidates) + len(found.functions)
+        return _Candidates(question, [items[k] for k in order], [scores[k] for k in order], count)
 
     # ------------------------------------------------------------------ uncertainty
 

@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike
 from fim_dynsys.fields.inference import Noise
 
 ADDITIVE_SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 0.001)
-"""Shares of constant variance among which `noise_law` chooses."""
+"""Shares of constant variance among which `noise_model` chooses."""
 
 INTERPOLATION_SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Mean squared interpolation errors, in noise variances, among which `noise_law` chooses."""
+"""Mean squared interpolation errors, in noise variances, among which `noise_model` chooses."""
 
 UNEVEN = 2.0
-"""Ratio of squared interpolation errors from which `noise_law` tells them from noise."""
+"""Ratio of squared interpolation errors from which `noise_model` tells them from noise."""
 
-_CLEAN = 0.02
-"""Of a coordinate's standard deviation: noise beyond it is no small one, see `looks_clean`."""
+_NOISE_FREE = 0.02
+"""Of a coordinate's standard deviation: noise beyond it is no small one, see `looks_noise_free`."""
 
 _MOTION = 2.5
 """Times as much missed by cubics through every other sample: 1 for noise."""
@@ -66,7 +66,7 @@ def equal_errors(known: Known | None) -> bool:
 
 
 @dataclass(frozen=True)
-class NoiseLaw:
+class NoiseModel:
     """Noise variance ``level^2 * (share + (1 - share) * (x / rms)^2)`` per coordinate.
 
     Attributes
@@ -127,7 +127,7 @@ def pseudo_residuals(t: ArrayLike, x: ArrayLike) -> tuple[np.ndarray, np.ndarray
     return (x[centre] - interpolated) / unit[:, None], np.prod(nodes, axis=1) / unit
 
 
-def noise_law(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseLaw:
+def noise_model(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseModel:
     """Level and distribution of the noise from pseudo-residuals, by likelihood.
 
     A pseudo-residual is noise and the error of the cubic, which is taken for normal with a standard deviation
@@ -151,7 +151,7 @@ def noise_law(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseLaw
     rms = np.where(rms > 0, rms, 1.0)
     long_enough = [(t, x) for t, x in trajectories if len(t) >= 9]
     if not long_enough:
-        return NoiseLaw(np.zeros(d), np.ones(d), rms)
+        return NoiseModel(np.zeros(d), np.ones(d), rms)
     residuals, errors = map(
         np.concatenate, zip(*[pseudo_residuals(t, x) for t, x in long_enough], strict=True)
     )
@@ -170,10 +170,10 @@ def noise_law(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseLaw
         deviances.append(deviance + (math.log(len(residuals)) if interpolation else 0.0))
     best = np.argmin(np.concatenate(deviances), axis=0)
     level = np.sqrt(np.concatenate(levels)[best, np.arange(d)])
-    return NoiseLaw(level, np.array(ADDITIVE_SHARES)[best % len(ADDITIVE_SHARES)], rms)
+    return NoiseModel(level, np.array(ADDITIVE_SHARES)[best % len(ADDITIVE_SHARES)], rms)
 
 
-def looks_clean(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
+def looks_noise_free(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
     """Whether the samples may be nearly without noise: what cubics miss is little, or mostly motion.
 
     Cubics through every other sample miss as much noise as those through all samples, but up to sixteen times
@@ -196,7 +196,7 @@ def looks_clean(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
         np.median(np.abs(np.concatenate([pseudo_residuals(t, x)[0] for t, x in samples])), axis=0)
         for samples in (long_enough, [(t[k::2], x[k::2]) for t, x in long_enough for k in (0, 1)])
     )
-    little = NORMAL * missed <= _CLEAN * np.std(np.concatenate([x for _, x in trajectories]), axis=0)
+    little = NORMAL * missed <= _NOISE_FREE * np.std(np.concatenate([x for _, x in trajectories]), axis=0)
     return bool((little | (missed_by_half > _MOTION * missed)).all())
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.linalg import LinAlgError, solveh_banded
 
-from fim_dynsys.regression.criteria import ADDITIVE_SHARES, VARIANCE_FLOOR, Noise, NoiseLaw
+from fim_dynsys.regression.criteria import ADDITIVE_SHARES, VARIANCE_FLOOR, Noise, NoiseModel
 from fim_dynsys.regression.expression_fits import ExpressionProblem, natural_starts
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.refinement import FitStatus
@@ -410,8 +410,8 @@ class _Annealing:
         best = np.full(self.scale.shape, np.inf)
         other.weights = np.zeros_like(self.weights)
         for share in ADDITIVE_SHARES:
-            law = NoiseLaw(np.ones(len(best)), np.full(len(best), share), np.ones(len(best)))
-            relative = law.relative_variance(expected)
+            noise = NoiseModel(np.ones(len(best)), np.full(len(best), share), np.ones(len(best)))
+            relative = noise.relative_variance(expected)
             variance = np.maximum(np.mean(residual**2 / relative, axis=0), floor)
             cost = np.log(variance) + np.mean(np.log(relative), axis=0)
             better = cost < best

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, looks_clean, noise_law, precise
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseModel, looks_noise_free, noise_model, precise
 from fim_dynsys.regression.dimensionless import dimensionless
 from fim_dynsys.regression.gaps import smoothed_between
 from fim_dynsys.regression.inputs import Curves, Inputs
@@ -90,7 +90,7 @@ class Observations:
         The same in radians; nan for states that are no angles, and for inputs.
     time_unit : float
         Time in which the state travels one standard deviation.
-    law : NoiseLaw
+    noise : NoiseModel
         Of the scaled states; where samples were averaged, of their means.
     noise_level : array (d,)
         Standard deviation of the noise of one given sample, unscaled.
@@ -123,7 +123,7 @@ class Observations:
     scale: np.ndarray
     angle: np.ndarray
     time_unit: float
-    law: NoiseLaw
+    noise: NoiseModel
     noise_level: np.ndarray
     t: np.ndarray
     z: np.ndarray
@@ -196,20 +196,22 @@ class Observations:
     def _observed(self, seen: Sequence[np.ndarray]) -> "Observations":
         """The same where some values (n, d) of each piece were not observed; the noise is estimated."""
         weighted = self._seen_by_smoothers(seen)
-        laws = []
+        parts_of_noise = []
         for j in range(self.dim):
             of_state = [known[:, j] for known in seen]
             pairs = zip(self.samples, of_state, strict=True)
             alone = [(t[r], z[r, j : j + 1]) for (t, z), r in pairs if r.any()]
-            law = noise_law(alone)
+            noise = noise_model(alone)
             # what cubics miss of the motion is no noise that grows with the state
-            laws.append(replace(law, share=np.ones(1)) if looks_clean(alone) else law)
-        level, share, rms = (np.concatenate([getattr(law, name) for law in laws]) for name in _OF_NOISE)
-        law = NoiseLaw(level, share, rms)
+            parts_of_noise.append(replace(noise, share=np.ones(1)) if looks_noise_free(alone) else noise)
+        level, share, rms = (
+            np.concatenate([getattr(noise, name) for noise in parts_of_noise]) for name in _OF_NOISE
+        )
+        noise = NoiseModel(level, share, rms)
         weights = np.zeros_like(self.weights)
         for row, states, rows in zip(weights, weighted.path, seen, strict=True):
-            row[: len(states)] = np.where(rows, law.weights(states), 0.0)
-        return replace(weighted, law=law, weights=weights, noise_level=level * self.scale)
+            row[: len(states)] = np.where(rows, noise.weights(states), 0.0)
+        return replace(weighted, noise=noise, weights=weights, noise_level=level * self.scale)
 
     def _seen_by_smoothers(self, known: Sequence[np.ndarray]) -> "Observations":
         weighted = replace(self, known=list(known))
@@ -235,8 +237,8 @@ class Observations:
         for row, error in zip(precision, errors, strict=True):
             row[: len(error)] = (self.scale / error) ** 2
         level = 1.0 / np.sqrt(precision.sum(axis=(0, 1)) / _counts(precision, self.n))
-        law = NoiseLaw(level, np.ones(self.dim), self.law.rms)
-        return replace(self, law=law, weights=precision * level**2, noise_level=level * self.scale)
+        noise = NoiseModel(level, np.ones(self.dim), self.noise.rms)
+        return replace(self, noise=noise, weights=precision * level**2, noise_level=level * self.scale)
 
     @cached_property
     def path(self) -> list[np.ndarray]:
@@ -254,7 +256,7 @@ class Observations:
 
         That of the signal for states that were not observed.
         """
-        known = 0.5 * self.law.level**2 + (3e-3) ** 2 * self.signal_variance
+        known = 0.5 * self.noise.level**2 + (3e-3) ** 2 * self.signal_variance
         return known if self.seen is None else np.where(self.seen, known, self.signal_variance)
 
     @cached_property
@@ -305,7 +307,7 @@ class Observations:
     def limits(self) -> list[np.ndarray]:
         """Longest Runge-Kutta step (n - 1,) in each interval of each piece, see `transient_limits`."""
         spread = np.sqrt(np.maximum(self.signal_variance, 1e-300))
-        level = self.law.level / spread
+        level = self.noise.level / spread
         return [transient_limits(t, z / spread, level) for t, z in self.samples]
 
     @cached_property
@@ -379,7 +381,7 @@ class Observations:
             of_pieces = np.split(self.cut.whole.row_weights(smoother), lengths[:-1])
             return np.concatenate(self.cut.of(of_pieces))
         times = [t for t, _ in self.samples]
-        noise = float(np.mean(_noise_variance(self.law, self.signal_variance)))
+        noise = float(np.mean(_noise_variance(self.noise, self.signal_variance)))
         known = _precision(times, noise / self._speed**2)
         differences = np.concatenate([np.full(len(t), smoother.differentiates(t)) for t in times])
         return np.where(differences, known, 1.0)
@@ -399,7 +401,7 @@ class Observations:
     @cached_property
     def noise_variance(self) -> np.ndarray:
         """Variance (d,) of the noise, or of what counts as none; positive."""
-        known = _noise_variance(self.law, self.signal_variance)
+        known = _noise_variance(self.noise, self.signal_variance)
         return np.maximum(known + self.unknown_variance if self.n_inputs else known, 1e-300)
 
     @cached_property
@@ -460,7 +462,7 @@ def transient_limits(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> np.ndar
 
 
 def _missed(
-    states: np.ndarray, t: np.ndarray, z: np.ndarray, law: NoiseLaw, spread: np.ndarray
+    states: np.ndarray, t: np.ndarray, z: np.ndarray, noise: NoiseModel, spread: np.ndarray
 ) -> np.ndarray:
     """Which samples (n, d) smoothed states miss by far more than their noise, which may grow with the state.
 
@@ -468,10 +470,12 @@ def _missed(
     the noise.
     """
     missed = np.abs(states - z)
-    noise = law.level * np.sqrt(np.maximum(law.relative_variance(states), 1.0))
-    fast = transient_limits(t, z / spread, law.level / spread) < STEP_LIMIT
-    bounds = (np.append(fast, False) | np.append(False, fast))[:, None] & (law.level < _LEAST_MISSED * spread)
-    return (missed > np.maximum(_MISSED * noise, _LEAST_MISSED * spread)) | (bounds & (missed > noise))
+    level = noise.level * np.sqrt(np.maximum(noise.relative_variance(states), 1.0))
+    fast = transient_limits(t, z / spread, noise.level / spread) < STEP_LIMIT
+    bounds = (np.append(fast, False) | np.append(False, fast))[:, None] & (
+        noise.level < _LEAST_MISSED * spread
+    )
+    return (missed > np.maximum(_MISSED * level, _LEAST_MISSED * spread)) | (bounds & (missed > level))
 
 
 def _counts(weights: np.ndarray, n: int) -> np.ndarray:
@@ -573,12 +577,12 @@ def observe(
     size = np.where(size > 0, size, 1.0)
     longest = max(t[-1] - t[0] for t, _ in samples)
     samples = [((t - t[0]) / longest, x / size) for t, x in samples]
-    law = noise_law(samples)
-    level = law.level * size
+    noise = noise_model(samples)
+    level = noise.level * size
     if sum(len(t) for t, _ in given) > MANY:
-        level = noise_law(stretches(given, MANY)[0]).level
+        level = noise_model(stretches(given, MANY)[0]).level
     first = np.stack([x[0] for _, x in given]) / size
-    samples, smooth, cuts, time_unit = _pieces(samples, law, [(k, 0) for k in range(len(samples))])
+    samples, smooth, cuts, time_unit = _pieces(samples, noise, [(k, 0) for k in range(len(samples))])
     origin = [(origin[k][0], origin[k][1] + a) for k, a in cuts]
     input_size = np.sqrt(np.mean(np.concatenate(known) ** 2, axis=0))
     input_size = np.where(input_size > 0, input_size, 1.0)
@@ -588,7 +592,7 @@ def observe(
     z_all, weights = np.zeros((2, len(samples), length, stacked.shape[1]))
     for k, ((_, z), (states, _)) in enumerate(zip(samples, smooth, strict=True)):
         z_all[k, : len(z)] = z
-        weights[k, : len(z)] = law.weights(states)
+        weights[k, : len(z)] = noise.weights(states)
     hold = Hold.AUTO if inputs is None else inputs.hold
     between = [interpolated(t, u, hold) for (t, _), u in zip(samples, at_samples, strict=True)]
     return Observations(
@@ -599,7 +603,7 @@ def observe(
             size * unit * (1.0 if radians is None else radians), (0, len(input_unit)), constant_values=np.nan
         ),
         time_unit * longest * span,
-        law,
+        noise,
         level * unit,
         t_all,
         z_all,
@@ -614,12 +618,12 @@ def observe(
 
 
 def _pieces(
-    samples: Sequence[tuple[np.ndarray, np.ndarray]], law: NoiseLaw, origin: list[tuple[int, int]]
+    samples: Sequence[tuple[np.ndarray, np.ndarray]], noise: NoiseModel, origin: list[tuple[int, int]]
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[tuple[np.ndarray, np.ndarray]], list, float]:
     """Samples cut at gaps that are too long, in units of their pace; their splines; origins; that unit."""
     while True:
         smooth = [SPLINE(t, z) for t, z in samples]
-        time_unit = _time_unit(samples, smooth, law)
+        time_unit = _time_unit(samples, smooth, noise)
         longest_gap = STEPS_PER_GAP * STEP_LIMIT * (1.0 + 1e-9) * time_unit
         cuts = [[0, *(np.flatnonzero(np.diff(t) > longest_gap) + 1).tolist(), len(t)] for t, _ in samples]
         if all(len(bounds) == 2 for bounds in cuts):
@@ -627,7 +631,7 @@ def _pieces(
             spread = np.std(np.concatenate([z for _, z in samples]), axis=0)
             spread = np.where(spread > 0, spread, 1.0)
             smooth = [
-                (np.where(_missed(states, t, z, law, spread), z, states), time_unit * v)
+                (np.where(_missed(states, t, z, noise, spread), z, states), time_unit * v)
                 for (states, v), (t, z) in zip(smooth, scaled, strict=True)
             ]
             return scaled, smooth, origin, time_unit
@@ -639,7 +643,7 @@ def _pieces(
 def _time_unit(
     samples: Sequence[tuple[np.ndarray, np.ndarray]],
     smooth: Sequence[tuple[np.ndarray, np.ndarray]],
-    law: NoiseLaw,
+    noise: NoiseModel,
 ) -> float:
     """Time in which the state travels one standard deviation, by the root mean square of the speed.
 
@@ -651,8 +655,8 @@ def _time_unit(
     gaps = np.concatenate([np.diff(t) for t, _ in samples])
     shortest = float(np.median(gaps)) / (STEPS_PER_GAP * STEP_LIMIT)
     typical = float(np.median(np.mean(slopes**2, axis=1)))
-    noise = float(np.mean(_noise_variance(law, spread)))
-    known = _precision([t for t, _ in samples], noise / typical if typical > 0 else 0.0)
+    variance = float(np.mean(_noise_variance(noise, spread)))
+    known = _precision([t for t, _ in samples], variance / typical if typical > 0 else 0.0)
     speed = float(np.mean((np.sqrt(known)[:, None] * slopes) ** 2) / np.mean(known))
     spread = float(np.mean(spread))
     if not (speed > 0 and spread > 0):
@@ -672,6 +676,6 @@ def _precision(times: Sequence[np.ndarray], squared_delay: float) -> np.ndarray:
     return np.minimum((1.0 + delay**2) * (gaps / usual / np.hypot(gaps / usual, delay)) ** 2, 1.0)
 
 
-def _noise_variance(law: NoiseLaw, signal_variance: np.ndarray) -> np.ndarray:
+def _noise_variance(noise: NoiseModel, signal_variance: np.ndarray) -> np.ndarray:
     """Noise variances (d,), at least those that `bic` does not tell from none."""
-    return np.maximum(law.level**2, VARIANCE_FLOOR * signal_variance)
+    return np.maximum(noise.level**2, VARIANCE_FLOOR * signal_variance)

@@ -14,7 +14,7 @@ _BESIDE = 0.5  # of an outlier's deviation, at most so much is left beside it wi
 _PAST = 0.2  # of its deviation, an outlier is at least so far past both of its neighbours
 _JUMP, _LASTS = 2.0, 0.3  # times the changes beside it, and of how far it bends: a change that is a jump
 _MOST = 0.15  # of the samples: what is more frequent is no outlier
-_SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)  # of constant variance, as in a noise law
+_SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)  # of constant variance, as in a noise model
 _INTERPOLATION = (0.0, 0.3, 3.0, 30.0)  # what cubics miss, likewise, where gaps differ
 _ABOUT = 5.5  # deviations from a path
 _EXPLAINED = 0.3  # of the signal: paths that miss more in most samples tell nothing
@@ -164,7 +164,7 @@ def _beside(t: np.ndarray, x: np.ndarray) -> np.ndarray:
 def _standardised(
     residuals: np.ndarray, square: np.ndarray, errors: np.ndarray, least: np.ndarray
 ) -> np.ndarray:
-    """Residuals (n, d) in robust standard deviations, by the likeliest law of Student's kind.
+    """Residuals (n, d) in robust standard deviations, by the likeliest of Student's distributions.
 
     Variances are constant, in proportion to ``square`` (n, d) and to ``errors`` (n,), each about 1;
     deviations are at least ``least`` (d,).

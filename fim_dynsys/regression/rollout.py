@@ -66,7 +66,7 @@ def rollout(
     dim = np.shape(coefficients)[2]
     return integrate(
         dictionary.packed,
-        np.array(coefficients, dtype=np.float64, order="C"),  # writable: a second type is compiled anew
+        np.array(coefficients, dtype=np.float64, order="C"),  # writable: a second type is compiled again
         np.ascontiguousarray(x0, dtype=np.float64),
         np.ascontiguousarray(t, dtype=np.float64),
         substeps(t, limit),

@@ -1,1 +1,1 @@
-"""Candidate fields: proposed, fitted to the trajectories, stripped, and chosen among."""
+"""Candidate fields: proposed, fitted to the trajectories, pruned, and chosen among."""

@@ -25,7 +25,7 @@ _SHORTEST = 2.0  # units of time, in which the state travels one standard deviat
 _RISE = 1.1  # of the residual variance, beyond which windows are too long
 _ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
 _CLIMBED = 3  # structures that are fitted again over longer windows
-_RESELECTED, _RESELECTIONS = 2, 2  # fits about whose windows terms are chosen anew, and how often
+_RESELECTED, _RESELECTIONS = 2, 2  # fits about whose windows terms are chosen again, and how often
 _EXPLAINED = 1.3  # noise variances left: more is a model that lacks something
 _LEAST_LENGTH = 20.0  # units over which such a model is compared: over short windows many terms mimic any
 _PREDICTED = 10.0  # units that another choice must predict to replace one that follows the record
@@ -36,7 +36,7 @@ def compared(pool: Pool, structures: int) -> Pool:
     """Candidates over whole records, or over windows where none of them explains the samples.
 
     The best structures are fitted over windows of about one unit of time, then over ever longer ones, each
-    twice as long, terms pruned and chosen anew on the way, for as long as what is left of the samples hardly
+    twice as long, terms pruned and chosen again on the way, for as long as what is left of the samples hardly
     rises; over the longest such windows all are compared.
 
     Parameters
@@ -55,8 +55,8 @@ def compared(pool: Pool, structures: int) -> Pool:
     search, found = pool.search, pool.candidates
     if not structures or explains(search.observations, found[0]):
         return pool
-    met, fits = fit_in_windows(search, found, structures)
-    pool = pool.adding(merged(search.observations, met, fits))
+    fitted, fits = fit_in_windows(search, found, structures)
+    pool = pool.adding(merged(search.observations, fitted, fits))
     level = None if explains(search.observations, pool.candidates[0]) else _climbed(search, fits)
     if level is None:
         return pool
@@ -142,7 +142,7 @@ def _in_one_piece(observations: Observations, level: _Level) -> list[Candidate]:
 
 
 def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.ndarray]]) -> _Level | None:
-    """The first structures fitted and pruned over windows of a length, terms chosen anew about the best.
+    """The first structures fitted and pruned over windows of a length, terms chosen again about the best.
 
     None where none has a finite BIC.
     """

@@ -46,7 +46,7 @@ def simpler(search: Search, size: int, bar: "tqdm | None" = None) -> list[Candid
     """The best regressed structures of every number of terms below `size`, fitted and pruned.
 
     A choice keeps few of them: one that leaves clearly more of the samples is out of the question as an
-    answer, but may be the law that a reader knows.
+    answer, but may be the model that a reader knows.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def front(found: Portfolio, preferred: int) -> list[FrontMember]:
         if variance is None or not np.isfinite(variance).all():
             continue
         misses = float(np.sqrt(np.mean(np.maximum(variance, 0.0) / signal)))
-        if found.laws:
-            misses = found.laws[place].misses
+        if found.exact_models:
+            misses = found.exact_models[place].misses
         key = item.structure
         if place == preferred or key not in best or (misses < best[key][1] and best[key][0] != preferred):
             best[key] = place, misses, len(item.parameters)
@@ -114,9 +114,9 @@ def front(found: Portfolio, preferred: int) -> list[FrontMember]:
             first = misses == best_of_size
             tied = False
             if chosen is not None and place != preferred:
-                longest = chosen[2] + _TIED * bool(found.laws)
+                longest = chosen[2] + _TIED * bool(found.exact_models)
                 tied = misses <= _EQUAL * chosen[1] and size <= longest
-                first |= as_good and size < chosen[2] and not found.laws
+                first |= as_good and size < chosen[2] and not found.exact_models
             if (gains and first) or place == preferred or tied:
                 out.append(FrontMember(place, found.members[place], misses, tied))
         least = min(least, best_of_size)

@@ -8,8 +8,8 @@ import numpy as np
 from fim_dynsys.fields.inference import Inference
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.initial_estimate import InitialEstimate
 from fim_dynsys.search.judges import BIC, ExtendedBic
-from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.problem import Search
 
@@ -32,7 +32,7 @@ class Pool:
         first, without two of the same coefficients.
     functions : list of Candidate
         Of terms of their own, scored likewise.
-    opinion : Opinion or None
+    estimate : InitialEstimate or None
         Of a pretrained operator.
     besides : list of Candidate
         Judged before the search began; they join where candidates are compared.
@@ -46,7 +46,7 @@ class Pool:
     search: Search
     candidates: list[Candidate] = field(default_factory=list)
     functions: list[Candidate] = field(default_factory=list)
-    opinion: Opinion | None = None
+    estimate: InitialEstimate | None = None
     besides: list[Candidate] = field(default_factory=list)
     whole: bool = False
     lacking: bool = False

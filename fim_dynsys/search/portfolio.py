@@ -11,7 +11,7 @@ from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.observed import STEP_LIMIT
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.exact.laws import Law
+from fim_dynsys.search.exact.models import ExactModel
 from fim_dynsys.search.horizon import explains
 from fim_dynsys.search.judges import BIC, Exact, ExtendedBic, Judge
 from fim_dynsys.search.knowledge import Knowledge
@@ -29,8 +29,8 @@ from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 
 _WITH_FUNCTIONS = 12  # candidates with functions that are members
-_LAWS = 24  # exact equations that are members
-_TAILS = 0.9, 2.0  # width and degrees of freedom of draws from laws, which are of several laws besides
+_EXACT = 24  # exact equations that are members
+_TAILS = 0.9, 2.0  # width and degrees of freedom of draws from exact models, which are of several besides
 _PER_STRUCTURE = 2  # candidates of one structure that are members
 _MOST = 30.0  # features are cut here
 _STARTS = 64  # observed states, evenly chosen, from which paths are followed
@@ -46,14 +46,14 @@ class Portfolio:
     Attributes
     ----------
     search : Search
-        Data and monomials, the opinion's terms.
+        Data and monomials, those of an initial estimate.
     members : list of Candidate
         What is chosen from.
     local : LocalFit or None
         A field of no equation, where several trajectories are there to choose it by and none of the members
         explains them.
-    laws : list of Law
-        Of clean data, the preferred one first: where there are any, they are the members.
+    exact_models : list of ExactModel
+        Of noise-free data, the preferred one first: where there are any, they are the members.
     notes : dict
         What a report says of the search.
     remarks : tuple of str
@@ -67,7 +67,7 @@ class Portfolio:
     search: Search
     members: list[Candidate]
     local: LocalFit | None = None
-    laws: list[Law] = field(default_factory=list)
+    exact_models: list[ExactModel] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     constraints: Knowledge | None = None
@@ -116,10 +116,14 @@ class Portfolio:
         return cls(search, members, beside, notes=notes or {}, constraints=constraints, judge=judge)
 
     @classmethod
-    def of_laws(cls, search: Search, laws: list[Law], notes: dict[str, str] | None = None) -> "Portfolio":
-        """Laws of clean data alone, the preferred one first; with terms that hardly show, it at most."""
-        kept = [law for law in laws if law.is_plain][:_LAWS] or laws[:1]
-        return cls(search, [law.item for law in kept], laws=kept, notes=notes or {}, judge=Exact())
+    def of_exact(
+        cls, search: Search, exact_models: list[ExactModel], notes: dict[str, str] | None = None
+    ) -> "Portfolio":
+        """Exact models alone, the preferred one first; with terms that hardly show, it at most."""
+        kept = [model for model in exact_models if model.is_plain][:_EXACT] or exact_models[:1]
+        return cls(
+            search, [model.item for model in kept], exact_models=kept, notes=notes or {}, judge=Exact()
+        )
 
     @cached_property
     def _common(self) -> tuple[Dictionary, np.ndarray, list[np.ndarray]]:
@@ -168,7 +172,7 @@ class Portfolio:
     def prefers_local(self, number: int) -> bool:
         """Whether the field without an equation clearly predicts trajectories better than one of the members.
 
-        Both predict those that they have not seen: the member is fitted anew to the others.
+        Both predict those that they have not seen: the member is fitted again to the others.
         """
         if self.local is None or not self.stays[number]:
             return self.local is not None
@@ -191,8 +195,9 @@ class Portfolio:
     def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[Candidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.
 
-        Each posterior is the normal approximation about the member's own trajectory fit, of laws with the
-        tails of `law_deviates`; a member that is no such fit, or whose fit diverges, stands for itself.
+        Each posterior is the normal approximation about the member's own trajectory fit, of exact models
+        with the tails of `law_deviates`; a member that is no such fit, or whose fit diverges, stands for
+        itself.
 
         Parameters
         ----------
@@ -215,9 +220,9 @@ class Portfolio:
 
     def _drawn(self, k: int, n: int, rng: np.random.Generator) -> list[Candidate]:
         member = self.members[k]
-        if self.laws:
+        if self.exact_models:
             deviates = law_deviates(rng, n, len(member.parameters), *_TAILS)
-            return member.drawn(self.search.observations, self.laws[k].calibrated_fit, deviates)
+            return member.drawn(self.search.observations, self.exact_models[k].calibrated_fit, deviates)
         if member.refined and member.support.any():
             start = member.in_use()
             fitted, fit = refine(self.search.observations, start, self._paths(start), (1,))

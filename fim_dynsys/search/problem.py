@@ -34,7 +34,7 @@ class Search:
     dictionary : Dictionary
         Terms, in the same units; of the states and, behind them, the inputs.
     restriction : Restriction or None
-        What is known of the coefficients beforehand, in the same units.
+        What is known of the coefficients in advance, in the same units.
     """
 
     observations: Observations
@@ -100,7 +100,7 @@ class Search:
         seen = self.observations
         lowest = np.min([z.min(axis=0) for _, z in seen.samples], axis=0)
         largest = np.max([np.abs(z).max(axis=0) for _, z in seen.samples], axis=0)
-        allowed = np.maximum(_NOISE_LEVELS * seen.law.level, _LEAST_NEGATIVE * largest)
+        allowed = np.maximum(_NOISE_LEVELS * seen.noise.level, _LEAST_NEGATIVE * largest)
         for name, low, limit, scale in zip(state_names, lowest, allowed, seen.scale, strict=True):
             if name in knowledge.nonnegative and low < -limit:
                 raise ValueError(

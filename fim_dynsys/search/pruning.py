@@ -1,4 +1,4 @@
-"""Candidates refined on the trajectories and stripped of terms that the data do not ask for."""
+"""Candidates refined on the trajectories and pruned of terms that the data do not ask for."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -278,7 +278,7 @@ def refine_and_prune(
     Returns
     -------
     list of Candidate
-        All structures met, each refined and scored on the nodes of its fit.
+        All structures fitted, each refined and scored on the nodes of its fit.
     """
     return pruned(observations, candidate, paths, segments)[0]
 
@@ -289,7 +289,7 @@ def pruned(
     paths: Sequence[np.ndarray],
     segments: Sequence[int] = (5, 1),
 ) -> tuple[list[Candidate], Candidate, TrajectoryFit]:
-    """As `refine_and_prune`: all structures met, the best of them and its fit."""
+    """As `refine_and_prune`: all structures fitted, the best of them and its fit."""
     best, fit = refine(observations, candidate, paths, segments)
     candidates = [best]
     if not np.isfinite(best.score):
@@ -376,7 +376,7 @@ def improve(
     max_terms: int = MAX_TERMS,
     done: Callable[[], object] | None = None,
 ) -> list[Candidate]:
-    """Refine and prune the best distinct structures and judge everything met by integration.
+    """Refine and prune the best distinct structures and judge everything fitted by integration.
 
     Parameters
     ----------
@@ -394,7 +394,7 @@ def improve(
     Returns
     -------
     list of Candidate
-        ``ranked`` and what was met, best first.
+        ``ranked`` and what was fitted, best first.
     """
     candidates = []
     for candidate in distinct_structures(ranked, count, max_terms):

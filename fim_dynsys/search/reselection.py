@@ -1,4 +1,4 @@
-"""Structures chosen anew where the data are linear in all coefficients: about the paths of good fits."""
+"""Structures chosen again where the data are linear in all coefficients: about the paths of good fits."""
 
 import math
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def reselect(
     fits : int
         Number of structures taken: the first that were fitted and follow the data.
     rounds : int
-        Largest number of times that terms are chosen anew from each.
+        Largest number of times that terms are chosen again from each.
 
     Returns
     -------

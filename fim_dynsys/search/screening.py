@@ -50,7 +50,7 @@ def screened(search: Search) -> tuple[Search, list[Candidate]]:
     -------
     search : Search
         The same with more monomials where its own are of degree 1.
-    laws : list of Candidate
+    models : list of Candidate
         Of it, fitted and judged, as found; none below `FEWEST_STATES` or `FEWEST_SAMPLES`, nor beyond
         thirty states or some hundred MB (20 states of 4,300 samples).
     """
@@ -61,17 +61,17 @@ def screened(search: Search) -> tuple[Search, list[Candidate]]:
         return search, []
     terms = Dictionary.polynomial(seen.dim, _DEGREE)
     tried: set[bytes] = set()
-    laws = [law for floor in _FLOORS for law in _laws(seen, terms, floor, tried)]
+    models = [model for floor in _FLOORS for model in _models(seen, terms, floor, tried)]
     kept = terms.exponents.sum(axis=1) <= search.dictionary.degree
-    for law in laws:
-        kept |= law.support.any(axis=1)
+    for model in models:
+        kept |= model.support.any(axis=1)
     wider = replace(search, dictionary=terms.subset(np.flatnonzero(kept)))
     return wider, [
-        replace(law, coefficients=law.coefficients[kept], dictionary=wider.dictionary) for law in laws
+        replace(model, coefficients=model.coefficients[kept], dictionary=wider.dictionary) for model in models
     ]
 
 
-def _laws(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]) -> Iterator[Candidate]:
+def _models(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]) -> Iterator[Candidate]:
     """Fitted models of all terms, each chosen about the path of the one before for as long as they improve.
 
     Structures that were tried are not fitted again.
@@ -85,11 +85,11 @@ def _laws(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]
         tried.add(structure)
         used = np.flatnonzero(values.any(axis=1))
         first = Candidate(values[used], start, terms.subset(used), Origin(Stage.SCREENING))
-        candidates = judge(seen, [law for law in refine_and_prune(seen, first, paths) if law.is_finite])
-        for law in candidates:
+        candidates = judge(seen, [model for model in refine_and_prune(seen, first, paths) if model.is_finite])
+        for model in candidates:
             wide = np.zeros_like(values)
-            wide[used] = law.coefficients
-            yield replace(law, coefficients=wide, dictionary=terms)
+            wide[used] = model.coefficients
+            yield replace(model, coefficients=wide, dictionary=terms)
         followed = follow(seen, candidates[0]) if candidates and candidates[0].score < best else None
         if followed is None:
             return

@@ -10,8 +10,8 @@ from fim_dynsys.search.comparison import compared
 from fim_dynsys.search.functions.combination import FULL, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.windowed import grow_over_windows
 from fim_dynsys.search.genetic.engine import GeneticEffort
+from fim_dynsys.search.initial_estimate import fit_estimate, solves
 from fim_dynsys.search.judges import BIC, Judge
-from fim_dynsys.search.opinion import fit_opinion, solves
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.proposals import propose
 from fim_dynsys.search.pruning import improve
@@ -32,14 +32,14 @@ class Effort:
     smoothers : sequence of Smoother
         Whose slopes are regressed.
     fits, rounds : int
-        Fits about whose paths terms are chosen anew, and how often from each.
+        Fits about whose paths terms are chosen again, and how often from each.
     windowed : int
         Structures fitted over short windows, where the best of the others leaves more than noise.
     functions : FunctionEffort
         Of the search for functions.
     functions_up_to : float
         States and inputs beyond which no functions are searched.
-    laws : int, optional
+    exact_structures : int, optional
         Structures with functions that are tried on noise-free data; None to seek no exact equations.
     composed : bool
         Whether functions of reciprocals and squares are tried there where no others leave nothing.
@@ -59,7 +59,7 @@ class Effort:
     windowed: int = 8
     functions: FunctionEffort = FULL
     functions_up_to: float = FUNCTIONS_UP_TO
-    laws: int | None = 16
+    exact_structures: int | None = 16
     composed: bool = True
     simpler: bool = True
     local: bool = True
@@ -71,7 +71,7 @@ def _nothing() -> None:
 
 
 class Stage(Protocol):
-    """Makes candidates from those that a pool holds, or compares them anew."""
+    """Makes candidates from those that a pool holds, or compares them again."""
 
     __name__: str
 
@@ -118,15 +118,15 @@ def regressions(pool: Pool, effort: Effort, done: Callable[[], object] = _nothin
 
 def operator(pool: Pool, effort: Effort, done: Callable[[], object] = _nothing) -> Pool:
     """What a pretrained operator says, as it stands, and the terms it is sure of, fitted and pruned."""
-    search, opinion = pool.search, pool.opinion
-    if opinion is None:
+    search, estimate = pool.search, pool.estimate
+    if estimate is None:
         return pool
-    suggested = fit_opinion(search, opinion, pool.candidates)
-    return pool.adding(judge(search.observations, solves(search, opinion) + suggested))
+    suggested = fit_estimate(search, estimate, pool.candidates)
+    return pool.adding(judge(search.observations, solves(search, estimate) + suggested))
 
 
 def reselection(pool: Pool, effort: Effort, done: Callable[[], object] = _nothing) -> Pool:
-    """Terms chosen anew about the paths of the best fits."""
+    """Terms chosen again about the paths of the best fits."""
     return pool.adding(reselect(pool.search, pool.candidates, effort.fits, effort.rounds))
 
 

@@ -14,7 +14,7 @@ from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.regression.refinement import parameter_roots
 from fim_dynsys.regression.windows import in_windows
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.exact.laws import fitted, from_sample_to_sample
+from fim_dynsys.search.exact.models import fitted, from_sample_to_sample
 from fim_dynsys.search.horizon import window_count
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Origin, Stage
@@ -76,10 +76,10 @@ def standard_errors(
     return errors if np.isfinite(errors).all() else None
 
 
-def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
+def exact_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
     """Deviations of the numbers of a model of noise-free data, its terms being given.
 
-    By the fit to numerical precision, linearised about the numbers, see `Law.calibrated_fit`.
+    By the fit to numerical precision, linearised about the numbers, see `ExactModel.calibrated_fit`.
 
     Parameters
     ----------
@@ -97,19 +97,19 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
     observations, candidate, used = _in_units_of_the_search(field, free)
     samples = [(t[seen], x[seen]) for t, x, seen in _complete(field.context)]
     precise = Precise.of(observations, resolution(samples))
-    law = fitted(precise, candidate)
-    if law is None:
+    model = fitted(precise, candidate)
+    if model is None:
         return None
-    fit = from_sample_to_sample(precise, law).calibrated_fit
+    fit = from_sample_to_sample(precise, model).calibrated_fit
     root = parameter_roots(fit, observations.n_values)
     with np.errstate(all="ignore"):
         roots = np.einsum("qr,rmk->qmk", root, _slopes(candidate, observations, used))
     return roots if np.isfinite(roots).all() else None
 
 
-def law_errors(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
-    """Standard errors of the numbers of an exact model, as `FittedField` takes them; see `law_roots`."""
-    roots = law_roots(field, free)
+def exact_errors(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
+    """Standard errors of the numbers of an exact model, as `FittedField` takes them; see `exact_roots`."""
+    roots = exact_roots(field, free)
     return None if roots is None else np.linalg.norm(roots, axis=0)
 
 

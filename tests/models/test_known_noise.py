@@ -97,7 +97,7 @@ def test_errors_follow_the_pieces_that_gaps_make():
     own = np.concatenate(known.weights)
     np.testing.assert_allclose(own * sigma**2, np.broadcast_to((own * sigma**2)[0], own.shape))
     np.testing.assert_allclose(np.concatenate(known.weights).mean(axis=0), 1.0)
-    np.testing.assert_allclose(known.law.level * known.scale, known.noise_level)
+    np.testing.assert_allclose(known.noise.level * known.scale, known.noise_level)
 
 
 def test_units_do_not_matter():

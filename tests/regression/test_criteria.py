@@ -7,10 +7,10 @@ import pytest
 
 from fim_dynsys.regression.criteria import (
     VARIANCE_FLOOR,
-    NoiseLaw,
+    NoiseModel,
     bic,
-    looks_clean,
-    noise_law,
+    looks_noise_free,
+    noise_model,
     pseudo_residuals,
 )
 
@@ -25,8 +25,8 @@ def test_clean_samples_are_told_from_noisy_ones(sigma, n):
     t = np.linspace(0.0, 20.0, n)  # 40 samples are few: cubics miss as much as noise of several percent
     x = signal(t)
     noisy = x + sigma * np.random.default_rng(0).normal(size=x.shape) * x.std(axis=0)
-    assert looks_clean([(t, noisy)]) == (sigma < 0.01)
-    assert not looks_clean([(t[:17], x[:17])])
+    assert looks_noise_free([(t, noisy)]) == (sigma < 0.01)
+    assert not looks_noise_free([(t[:17], x[:17])])
 
 
 @pytest.mark.parametrize(("additive", "seed"), [(True, 0), (True, 1), (False, 0), (False, 1)])
@@ -36,10 +36,10 @@ def test_level_and_law_of_the_noise(additive, seed):
     x = signal(t)
     rms = np.sqrt(np.mean(x**2, axis=0))
     noise = 0.05 * rng.normal(size=x.shape) * (rms if additive else x)
-    law = noise_law([(t[:250], (x + noise)[:250]), (t[250:], (x + noise)[250:])])
+    noise = noise_model([(t[:250], (x + noise)[:250]), (t[250:], (x + noise)[250:])])
     # 600 pseudo-residuals, correlated over five samples: a standard error of about 6 %
-    np.testing.assert_allclose(law.level, 0.05 * rms, rtol=0.15)
-    assert (law.share > 0.4).all() if additive else (law.share < 0.05).all()
+    np.testing.assert_allclose(noise.level, 0.05 * rms, rtol=0.15)
+    assert (noise.share > 0.4).all() if additive else (noise.share < 0.05).all()
 
 
 def few_samples(seed):
@@ -54,7 +54,7 @@ def few_samples(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_noise_of_few_samples_is_told_from_the_error_of_interpolation(seed):
     t, x, rms = few_samples(seed)
-    level = noise_law([(t, x)]).level / (0.05 * rms)
+    level = noise_model([(t, x)]).level / (0.05 * rms)
     residuals, _ = pseudo_residuals(t, x)
     assert (np.sqrt(np.mean(residuals**2, axis=0)) > 2.5 * level * 0.05 * rms).all()
     assert 0.6 < level[0] < 1.4 and 1.2 < level[1] < 3.0  # the faster wave has a gap too many in each period
@@ -65,13 +65,13 @@ def test_even_sampling_does_not_tell_noise_from_the_error_of_interpolation():
     x = np.stack([np.sin(2.2 * t), 10.0 * np.cos(2.9 * t)], axis=1)
     residuals, errors = pseudo_residuals(t, x)
     np.testing.assert_allclose(errors, errors[0], rtol=1e-9)
-    law = noise_law([(t, x)])
-    np.testing.assert_allclose(law.level[0], np.sqrt(np.mean(residuals[:, 0] ** 2)), rtol=0.3)
+    noise = noise_model([(t, x)])
+    np.testing.assert_allclose(noise.level[0], np.sqrt(np.mean(residuals[:, 0] ** 2)), rtol=0.3)
 
 
 def test_clean_data_have_next_to_no_noise():
     t = np.linspace(0, 20, 600)
-    assert (noise_law([(t, signal(t))]).level < 1e-4 * np.array([1.0, 10.0])).all()
+    assert (noise_model([(t, signal(t))]).level < 1e-4 * np.array([1.0, 10.0])).all()
 
 
 def test_pseudo_residuals_vanish_on_cubics_and_have_unit_variance_on_noise():
@@ -92,16 +92,16 @@ def test_law_scales_with_the_state():
     rng = np.random.default_rng(3)
     t = np.linspace(0, 20, 300)
     x = signal(t) * (1 + 0.05 * rng.normal(size=(300, 2)))
-    law, scaled = noise_law([(t, x)]), noise_law([(60 * t, 1e3 * x)])
-    np.testing.assert_allclose(scaled.level, 1e3 * law.level, rtol=1e-10)
-    np.testing.assert_array_equal(scaled.share, law.share)
-    np.testing.assert_allclose(scaled.weights(1e3 * x), law.weights(x), rtol=1e-9)
+    noise, scaled = noise_model([(t, x)]), noise_model([(60 * t, 1e3 * x)])
+    np.testing.assert_allclose(scaled.level, 1e3 * noise.level, rtol=1e-10)
+    np.testing.assert_array_equal(scaled.share, noise.share)
+    np.testing.assert_allclose(scaled.weights(1e3 * x), noise.weights(x), rtol=1e-9)
 
 
 def test_relative_variance_is_one_at_the_root_mean_square():
-    law = NoiseLaw(np.array([2.0]), np.array([0.1]), np.array([5.0]))
-    assert law.relative_variance(np.array([5.0])) == pytest.approx(1.0)
-    assert law.relative_variance(np.array([0.0])) == pytest.approx(0.1)
+    noise = NoiseModel(np.array([2.0]), np.array([0.1]), np.array([5.0]))
+    assert noise.relative_variance(np.array([5.0])) == pytest.approx(1.0)
+    assert noise.relative_variance(np.array([0.0])) == pytest.approx(0.1)
 
 
 def test_bic_by_hand_and_its_floor():
@@ -117,5 +117,5 @@ def test_bic_by_hand_and_its_floor():
 def test_few_samples():
     with pytest.raises(ValueError, match="pseudo_residuals: expected at least 5 samples, got 4"):
         pseudo_residuals(np.arange(4.0), np.ones((4, 1)))
-    law = noise_law([(np.arange(4.0), np.ones((4, 2)))])
-    np.testing.assert_array_equal(law.level, 0.0)
+    noise = noise_model([(np.arange(4.0), np.ones((4, 2)))])
+    np.testing.assert_array_equal(noise.level, 0.0)

@@ -58,13 +58,19 @@ def orbit(t, x0):
 
 
 T = np.linspace(0, 12, 160)
-CLEAN = orbit(T, [0.5, 0.2])
+NOISE_FREE = orbit(T, [0.5, 0.2])
 
 
 @pytest.mark.parametrize("segments", [(1,), (5, 1), (12, 5, 1)])
 def test_clean_data_give_the_parameters_back(segments):
     fit = fit_trajectory(
-        *PROBLEM, TRUE * 1.2, CLEAN[:1], [(T, CLEAN)], segments=segments, max_step=0.02, max_iterations=30
+        *PROBLEM,
+        TRUE * 1.2,
+        NOISE_FREE[:1],
+        [(T, NOISE_FREE)],
+        segments=segments,
+        max_step=0.02,
+        max_iterations=30,
     )
     np.testing.assert_allclose(fit.parameters, TRUE, atol=2e-7)
     np.testing.assert_allclose(fit.initial_states[0], [0.5, 0.2], atol=1e-7)
@@ -72,13 +78,13 @@ def test_clean_data_give_the_parameters_back(segments):
 
 
 def test_gradient_of_the_misfit_vanishes_at_the_fit():
-    noisy = CLEAN + 0.1 * RNG.normal(size=CLEAN.shape)
-    weights = [RNG.uniform(0.5, 2.0, size=CLEAN.shape)]
+    noisy = NOISE_FREE + 0.1 * RNG.normal(size=NOISE_FREE.shape)
+    weights = [RNG.uniform(0.5, 2.0, size=NOISE_FREE.shape)]
     fit = fit_trajectory(*PROBLEM, TRUE, noisy[:1], [(T, noisy)], weights, max_step=0.03, max_iterations=50)
 
     def misfit(p, x0):
         start = fit_trajectory(
-            *PROBLEM, p, x0[None], [(T, noisy)], weights, segments=(), paths=[CLEAN], max_step=0.03
+            *PROBLEM, p, x0[None], [(T, noisy)], weights, segments=(), paths=[NOISE_FREE], max_step=0.03
         )
         return start.misfit
 
@@ -88,7 +94,7 @@ def test_gradient_of_the_misfit_vanishes_at_the_fit():
         up, down = variables + step, variables - step
         slope = (misfit(up[:4], up[4:]) - misfit(down[:4], down[4:])) / 2e-4
         assert abs(slope) < 1e-2 * scale
-    assert fit.misfit <= misfit(TRUE, CLEAN[0])
+    assert fit.misfit <= misfit(TRUE, NOISE_FREE[0])
 
 
 def test_information_is_the_curvature_of_the_profiled_misfit():
@@ -106,8 +112,10 @@ def test_information_is_the_curvature_of_the_profiled_misfit():
 def test_estimates_scatter_as_their_covariance_says():
     estimates, t = [], T[::4]
     for seed in range(40):
-        noisy = CLEAN[::4] + 0.05 * np.random.default_rng(seed).normal(size=(40, 2))
-        fit = fit_trajectory(*PROBLEM, TRUE, CLEAN[:1], [(t, noisy)], segments=(1,), paths=[CLEAN[::4]])
+        noisy = NOISE_FREE[::4] + 0.05 * np.random.default_rng(seed).normal(size=(40, 2))
+        fit = fit_trajectory(
+            *PROBLEM, TRUE, NOISE_FREE[:1], [(t, noisy)], segments=(1,), paths=[NOISE_FREE[::4]]
+        )
         estimates.append(fit.parameters)
     predicted = 0.05**2 * np.diag(np.linalg.inv(fit.information))
     # a variance from 40 draws has a standard error of 22 %
@@ -161,9 +169,9 @@ def test_chaos_is_fitted_from_the_noisy_samples():
 
 
 def test_a_prior_pulls_towards_the_start():
-    data = [(T, CLEAN + 0.1 * RNG.normal(size=CLEAN.shape))]
-    free = fit_trajectory(*PROBLEM, TRUE * 1.1, CLEAN[:1], data)
-    held = fit_trajectory(*PROBLEM, TRUE * 1.1, CLEAN[:1], data, prior_precision=np.full(4, 1e9))
+    data = [(T, NOISE_FREE + 0.1 * RNG.normal(size=NOISE_FREE.shape))]
+    free = fit_trajectory(*PROBLEM, TRUE * 1.1, NOISE_FREE[:1], data)
+    held = fit_trajectory(*PROBLEM, TRUE * 1.1, NOISE_FREE[:1], data, prior_precision=np.full(4, 1e9))
     np.testing.assert_allclose(held.parameters, TRUE * 1.1, rtol=1e-5)
     assert np.abs(free.parameters - TRUE * 1.1).max() > 0.02
 
@@ -172,26 +180,28 @@ def test_a_prior_of_the_start_keeps_a_wrong_model_near_the_data():
     # a line cannot follow the orbit; free, its start wanders to lower the misfit elsewhere
     linear = Dictionary.polynomial(2, 1)
     problem = sparse_problem(linear, np.ones((3, 2), dtype=bool))
-    start = [np.zeros(6), CLEAN[:1], [(T, CLEAN)]]
-    free = fit_trajectory(*problem, *start, paths=[CLEAN], max_iterations=30)
-    held = fit_trajectory(*problem, *start, paths=[CLEAN], max_iterations=30, start_precision=[[1e8, 1e8]])
-    assert np.abs(free.initial_states - CLEAN[:1]).max() > 0.1
-    np.testing.assert_allclose(held.initial_states, CLEAN[:1], atol=1e-5)
+    start = [np.zeros(6), NOISE_FREE[:1], [(T, NOISE_FREE)]]
+    free = fit_trajectory(*problem, *start, paths=[NOISE_FREE], max_iterations=30)
+    held = fit_trajectory(
+        *problem, *start, paths=[NOISE_FREE], max_iterations=30, start_precision=[[1e8, 1e8]]
+    )
+    assert np.abs(free.initial_states - NOISE_FREE[:1]).max() > 0.1
+    np.testing.assert_allclose(held.initial_states, NOISE_FREE[:1], atol=1e-5)
     assert free.misfit < held.misfit
 
 
 def test_a_field_that_leaves_the_data_is_never_returned():
     explosive = VAN_DER_POL.copy()
     explosive[NAMES.index("x0^2 x1"), 1] = 40.0
-    noisy = CLEAN + 0.3 * RNG.normal(size=CLEAN.shape)
+    noisy = NOISE_FREE + 0.3 * RNG.normal(size=NOISE_FREE.shape)
     fit = fit_trajectory(*PROBLEM, explosive[SUPPORT], noisy[:1], [(T, noisy)], max_iterations=1)
     assert fit.status is FitStatus.DIVERGED
     np.testing.assert_array_equal(fit.parameters, explosive[SUPPORT])
 
 
 def test_time_limit_returns_the_best_so_far():
-    noisy = CLEAN + 0.1 * RNG.normal(size=CLEAN.shape)
-    fit = fit_trajectory(*PROBLEM, TRUE, CLEAN[:1], [(T, noisy)], time_limit=0.0)
+    noisy = NOISE_FREE + 0.1 * RNG.normal(size=NOISE_FREE.shape)
+    fit = fit_trajectory(*PROBLEM, TRUE, NOISE_FREE[:1], [(T, noisy)], time_limit=0.0)
     assert fit.status is FitStatus.TIME_LIMIT
     np.testing.assert_array_equal(fit.parameters, TRUE)
 
@@ -200,7 +210,7 @@ def test_rollout_is_of_fourth_order_and_gives_up_alone():
     fields = np.stack([VAN_DER_POL, -5.0 * VAN_DER_POL + 1.0, VAN_DER_POL * 0.5])
     starts = np.tile([0.5, 0.2], (3, 1, 1))
     coarse, fine = (rollout(DICTIONARY, fields, starts, T[None], step)[0, 0] for step in (0.08, 0.04))
-    ratio = np.abs(coarse - CLEAN).max() / np.abs(fine - CLEAN).max()
+    ratio = np.abs(coarse - NOISE_FREE).max() / np.abs(fine - NOISE_FREE).max()
     assert 12 < ratio < 22
     paths = rollout(DICTIONARY, fields, starts, T[None], 0.04, bound=1e3)
     assert np.isnan(paths[1, 0, -1]).all()
@@ -218,8 +228,8 @@ def test_rollout_of_ragged_trajectories_equals_single_ones():
 
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"fit_trajectory: expected parameters .*\(1, 2\).*got .*\(2, 2\)"):
-        fit_trajectory(*PROBLEM, TRUE, CLEAN[:2], [(T, CLEAN)])
+        fit_trajectory(*PROBLEM, TRUE, NOISE_FREE[:2], [(T, NOISE_FREE)])
     with pytest.raises(ValueError, match=r"fit_trajectory: expected times.*\(159,\)"):
-        fit_trajectory(*PROBLEM, TRUE, CLEAN[:1], [(T[1:], CLEAN)])
+        fit_trajectory(*PROBLEM, TRUE, NOISE_FREE[:1], [(T[1:], NOISE_FREE)])
     with pytest.raises(ValueError, match=r"fit_trajectory: expected prior_precision \(4,\), got \(3,\)"):
-        fit_trajectory(*PROBLEM, TRUE, CLEAN[:1], [(T, CLEAN)], prior_precision=np.ones(3))
+        fit_trajectory(*PROBLEM, TRUE, NOISE_FREE[:1], [(T, NOISE_FREE)], prior_precision=np.ones(3))

@@ -68,7 +68,7 @@ def test_gaps_are_not_averaged_over():
 def test_the_noise_reported_is_that_of_a_sample():
     observations = observe([oscillation(100_000)])
     np.testing.assert_allclose(observations.noise_level, 0.05, rtol=0.03)
-    np.testing.assert_allclose(observations.law.level * observations.scale, 0.05 / np.sqrt(5), rtol=0.03)
+    np.testing.assert_allclose(observations.noise.level * observations.scale, 0.05 / np.sqrt(5), rtol=0.03)
 
 
 @pytest.mark.parametrize("n", [20_000, 100_000])

@@ -12,7 +12,7 @@ from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.sparse import normal_equations
 from fim_dynsys.search.horizon import fit_in_windows, merged
-from fim_dynsys.search.opinion import Opinion
+from fim_dynsys.search.initial_estimate import InitialEstimate
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.proposals import propose
@@ -243,8 +243,8 @@ def test_every_candidate_of_every_stage_honours_the_facts(name, data):
     allowed = search.restriction
     shape = allowed.offset.shape
     rng = np.random.default_rng(0)
-    opinion = Opinion(rng.normal(size=(2, *shape)), np.full(shape, 0.1)).allowed(allowed)
-    pool = Pool(search, opinion=opinion, whole=True)
+    estimate = InitialEstimate(rng.normal(size=(2, *shape)), np.full(shape, 0.1)).allowed(allowed)
+    pool = Pool(search, estimate=estimate, whole=True)
     found = Row(POLYNOMIALS, Effort(1)).search(pool).candidates
     met = found + merged(search.observations, *fit_in_windows(search, propose(search)[:20], 1))
     assert len(met) > 5

@@ -1,4 +1,4 @@
-"""Candidates round an operator's opinion, and the shortlist of them."""
+"""Candidates round an operator's initial estimate, and the shortlist of them."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import TIME_AWARE
-from fim_dynsys.search.opinion import Opinion
+from fim_dynsys.search.initial_estimate import InitialEstimate
 from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.pool import SHORTLIST, Pool, shortlist
 from fim_dynsys.search.problem import Search
@@ -24,24 +24,24 @@ TRUE[NAMES.index("x0"), 1] = -1.0
 TRUE[NAMES.index("x1"), 1] = 1.0
 TRUE[NAMES.index("x0^2 x1"), 1] = -1.0  # Van der Pol
 T = np.linspace(0.0, 8.0, 120)
-CLEAN = rollout(DICTIONARY, TRUE[None], np.array([[[1.0, 0.5]]]), T[None], 0.01)[0, 0]
-NOISY = CLEAN * (1.0 + 0.03 * np.random.default_rng(0).normal(size=CLEAN.shape))
+NOISE_FREE = rollout(DICTIONARY, TRUE[None], np.array([[[1.0, 0.5]]]), T[None], 0.01)[0, 0]
+NOISY = NOISE_FREE * (1.0 + 0.03 * np.random.default_rng(0).normal(size=NOISE_FREE.shape))
 
 
-def opinion_of(search, error=0.02):
+def estimate_of(search, error=0.02):
     """An operator that is sure of the true terms, unsure of the others, and a little wrong in all."""
     rng = np.random.default_rng(1)
     deviation = np.where(TRUE != 0, error, 2.0 * error)
     solves = TRUE + deviation * rng.uniform(0.2, 0.9, size=(2, 10, 2))
-    return Opinion.scaled(search, solves, deviation**2)
+    return InitialEstimate.scaled(search, solves, deviation**2)
 
 
 @pytest.fixture(scope="module")
 def considered():
     search = Search(observe([(T, NOISY)]), DICTIONARY)
-    opinion = opinion_of(search)
+    estimate = estimate_of(search)
     row = Row(POLYNOMIALS, Effort(0, TIME_AWARE[3:4]))
-    return search, opinion, row.search(Pool(search, opinion=opinion, whole=True)).candidates
+    return search, estimate, row.search(Pool(search, estimate=estimate, whole=True)).candidates
 
 
 def test_the_operators_structure_is_fitted_and_found(considered):
@@ -67,9 +67,9 @@ def test_without_an_opinion_only_regressions_remain():
 
 def test_an_opinion_is_rescaled_like_a_field():
     observations = observe([(3.0 * T, NOISY * [10.0, 0.2])])
-    opinion = opinion_of(Search(observations, DICTIONARY))
+    estimate = estimate_of(Search(observations, DICTIONARY))
     x = np.random.default_rng(2).normal(size=(5, 2))
-    physical = Opinion(opinion.solves, opinion.variance)
+    physical = InitialEstimate(estimate.solves, estimate.variance)
     terms, back = DICTIONARY.rescaled(physical.solves[-1], observations.scale, observations.time_unit)
     slope = DICTIONARY.evaluate(x) @ physical.solves[-1] * observations.scale / observations.time_unit
     np.testing.assert_allclose(terms.evaluate(x * observations.scale) @ back, slope, rtol=1e-10)

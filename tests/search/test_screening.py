@@ -27,8 +27,8 @@ def observed(matrix, t, low, high, noise):
 def test_all_neighbours_of_ten_states_are_found():
     matrix, t = chain(10, -0.7, -0.5, 0.5), np.linspace(0.0, 15.0, 200)
     _, noisy = observed(matrix, t, -1.5, 1.5, 0.02)
-    search, laws = screened(Search.polynomial([(t, noisy)]))
-    best = min(laws, key=lambda law: law.score)
+    search, models = screened(Search.polynomial([(t, noisy)]))
+    best = min(models, key=lambda model: model.score)
     exponents = search.dictionary.exponents
     terms = {(*exponents[m].tolist(), int(i)) for m, i in np.argwhere(best.support)}
     true = {(*np.eye(10, dtype=int)[j].tolist(), int(i)) for i, j in np.argwhere(matrix)}

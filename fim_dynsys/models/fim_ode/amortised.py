@@ -288,8 +288,9 @@ class AmortisedNetwork(nn.Module):
         sd: Tensor,
         weight: Tensor,
     ) -> Tensor:
-        # Floors belong to the trained weights: 1e-14 of squares is where smoothing errors of clean data end;
-        # 1e-2 (of mean squares) keeps samples near zero from deciding; 1e-6 is a state that hardly moves.
+        # Floors belong to the trained weights: 1e-14 of squares is where smoothing errors of noise-free data
+        # end; 1e-2 (of mean squares) keeps samples near zero from deciding; 1e-6 is a state that hardly
+        # moves.
         residual = (raw[:, None] - states[:, :-1]) ** 2
         spread = sd.clamp(min=1e-6)
         plain = 0.5 * torch.log(_masked_mean(residual, weight) / spread[:, None] ** 2 + 1e-14)

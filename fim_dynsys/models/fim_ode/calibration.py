@@ -6,7 +6,7 @@ import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.regression.criteria import noise_law
+from fim_dynsys.regression.criteria import noise_model
 from fim_dynsys.regression.roots import inverse_root
 
 N_CONTEXT, N_TOKEN = 11, 8
@@ -110,7 +110,7 @@ def _context(
     assert field.context is not None
     (m, d), scales = field.coefficients.shape, field.scales
     samples = [(t[seen], x[seen]) for t, x in field.context.arrays() if (seen := ~np.isnan(x).any(1)).any()]
-    noise = noise_law(samples).level / scales.length
+    noise = noise_model(samples).level / scales.length
     misfit = np.sqrt(np.mean((rates - fitted) ** 2, axis=0)) / unit
     speed = np.sqrt(np.mean(fitted**2, axis=0)) / unit
     standard = (path - path.mean(axis=0)) / scales.length

@@ -15,7 +15,7 @@ from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwor
 from fim_dynsys.models.fim_ode.weights import read_header
 
 FILES = ("config.json", "model.safetensors")
-_WHO = "fim-ode-published"
+_CALLER = "fim-ode-published"
 
 # How the authors' tensor names translate into those of PublishedNetwork, applied in this order.
 _NAMES = tuple(
@@ -114,8 +114,8 @@ def find_checkpoint(path: str | os.PathLike | None, attention: str | None = None
     named = settings.get("attention_map")
     if attention is None and named is None:
         raise ValueError(
-            f"{_WHO}: expected a config.json that names the attention map of {str(tensor_path)!r}, got none, "
-            "and the tensors do not tell; give attention='softmax-gnot' (the authors' training map) "
+            f"{_CALLER}: expected a config.json that names the attention map of {str(tensor_path)!r}, got "
+            "none, and the tensors do not tell; give attention='softmax-gnot' (the authors' training map) "
             "or attention='softmax' (the legacy map)."
         )
     if attention is None and named == "softmax":
@@ -144,9 +144,9 @@ def read_checkpoint(checkpoint: Checkpoint) -> PublishedNetwork:
     try:
         config = PublishedConfig(attention=checkpoint.attention, **sizes)
     except ValueError as error:
-        raise ValueError(f"{_WHO}: expected other numbers for the sizes in {FILES[0]}: {error}") from error
+        raise ValueError(f"{_CALLER}: expected other numbers for the sizes in {FILES[0]}: {error}") from error
     tensors = translated(read_tensors(checkpoint.tensors))
-    network = built(_WHO, checkpoint.tensors, lambda: PublishedNetwork(config), tensors)
+    network = built(_CALLER, checkpoint.tensors, lambda: PublishedNetwork(config), tensors)
     return network.eval()
 
 
@@ -182,8 +182,8 @@ def locate(path: str | os.PathLike | None) -> tuple[Path | None, Path]:
     """
     config, tensors = FILES
     expected = (
-        f"{_WHO}: expected weights= to be a folder with {config!r} and {tensors!r}, as FIM4Science publishes "
-        "FIM-ODE, or one safetensors file"
+        f"{_CALLER}: expected weights= to be a folder with {config!r} and {tensors!r}, as FIM4Science "
+        "publishes FIM-ODE, or one safetensors file"
     )
     if path is None:
         raise FileNotFoundError(f"{expected}, got None; the authors' weights are not part of this package.")
@@ -207,17 +207,17 @@ def _read_settings(path: Path) -> dict:
         encoder = settings.get("encoder_type", "standard")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
-            f"{_WHO}: expected {str(path)!r} to be JSON with an object 'model_config', got something else "
+            f"{_CALLER}: expected {str(path)!r} to be JSON with an object 'model_config', got something else "
             f"({type(error).__name__}: {error})."
         ) from error
     if encoder != "standard":
-        raise ValueError(f"{_WHO}: expected the standard encoder in {str(path)!r}, got {encoder!r}.")
+        raise ValueError(f"{_CALLER}: expected the standard encoder in {str(path)!r}, got {encoder!r}.")
     return settings
 
 
 def _check_published(path: Path, header: dict) -> None:
     if header["architecture"] != "published":
         raise ValueError(
-            f"{_WHO}: expected the published network, got {str(path)!r}, whose architecture is "
+            f"{_CALLER}: expected the published network, got {str(path)!r}, whose architecture is "
             f'{header["architecture"]!r}; load("fim-ode", weights=...) takes it.'
         )

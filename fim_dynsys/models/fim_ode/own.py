@@ -21,13 +21,13 @@ from fim_dynsys.fields.posterior import LawField, PosteriorField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.constraints_applied import honoured
+from fim_dynsys.models.exact_fields import exact_field
 from fim_dynsys.models.fim_ode.batching import PretrainedModel
 from fim_dynsys.models.fim_ode.calibration import Evidence
 from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.models.forecast_levels import Levels
-from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of
@@ -40,9 +40,9 @@ from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.gaps import completed, has_gaps
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.thinning import thinned
+from fim_dynsys.search.initial_estimate import InitialEstimate
 from fim_dynsys.search.judges import Bic
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.opinion import Opinion
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row
@@ -311,15 +311,15 @@ class FIMODE(Asking, PretrainedModel):
     def _portfolio(self, answer: "_Answer", question: Question) -> Portfolio:
         """The candidates that are searched about the operator's answer."""
 
-        def opinion(search: Search) -> Opinion:
+        def estimate(search: Search) -> InitialEstimate:
             rows = (
                 slice(None)
                 if not search.observations.n_inputs
                 else distinguishable(answer.dictionary, search.observations)
             )
-            return Opinion.scaled(search, answer.solves[:, rows], answer.variances[rows])
+            return InitialEstimate.scaled(search, answer.solves[:, rows], answer.variances[rows])
 
-        return searched(question, self._row, opinion)
+        return searched(question, self._row, estimate)
 
     def _chosen(
         self, answer: "_Answer", question: Question, found: Portfolio
@@ -331,10 +331,12 @@ class FIMODE(Asking, PretrainedModel):
             "candidates": len(found.members),
         }
         facts, seen = Inference(found.judge.name), found.search.observations
-        if found.laws:
-            report["misses"] = found.laws[0].misses
+        if found.exact_models:
+            report["misses"] = found.exact_models[0].misses
             facts = question.facts(facts, found.search)
-            return law_field(found.laws[0], seen, question.order, question.context, report, facts), None
+            return exact_field(
+                found.exact_models[0], seen, question.order, question.context, report, facts
+            ), None
         field = question.answer(best, report, facts, found.search)
         if not isinstance(field, DrivenField):
             field = question.with_deviation(field, found)
@@ -370,7 +372,7 @@ class FIMODE(Asking, PretrainedModel):
     def _report(self) -> dict[str, Any]:
         return {"operator": self.name, "weights": self.operator.version}
 
-    def opinions(self, contexts: Sequence[Trajectories]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def initial_estimates(self, contexts: Sequence[Trajectories]) -> list[tuple[np.ndarray, np.ndarray]]:
         """What the operator says of the coefficients of some contexts of one dimension.
 
         Parameters

@@ -19,7 +19,7 @@ _SPACING = 0.8  # of a width, between centres: nearer ones add nothing but round
 _JITTER = 1e-6  # on the diagonal of the Gram matrix
 _STEP = 0.25  # longest Runge-Kutta step in units of time
 _ITERATIONS = 20  # of each fit
-_SMALLEST_RELATIVE_VARIANCE = 0.1  # the law of the noise is an estimate; no sample outweighs ten
+_SMALLEST_RELATIVE_VARIANCE = 0.1  # the model of the noise is an estimate; no sample outweighs ten
 _AMPLITUDE, _AMPLITUDES = 0.1, (1e-3, 2.0)  # first and bounds, in standard deviations by unit of time
 _AMPLITUDE_ROUNDS = 4  # of the amplitudes: they settle to a few per cent, which the loss does not see
 _STILL = 1e-9  # standard deviation below which a state is constant
@@ -70,7 +70,7 @@ class Windows:
         found: list[tuple] = []
         for k, part in place:
             (t, z), path = seen.samples[k], seen.path[k][part]
-            relative = np.maximum(seen.law.relative_variance(path), _SMALLEST_RELATIVE_VARIANCE)
+            relative = np.maximum(seen.noise.relative_variance(path), _SMALLEST_RELATIVE_VARIANCE)
             found.append(
                 ((t[part] - t[part][0], z[part] / spread), spread**2 / (variance * relative), path / spread)
             )

@@ -11,11 +11,11 @@ from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.precise import RESOLVED, Precise, resolution
 from fim_dynsys.regression.windows import every
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.exact.laws import (
-    CLEAN,
+from fim_dynsys.search.exact.models import (
+    NOISE_FREE,
     NOISELESS,
     TRACE,
-    Law,
+    ExactModel,
     effective_sample_size,
     fitted,
     from_sample_to_sample,
@@ -58,7 +58,7 @@ _FEW, _FEW_READ = 4, 3  # parameters of a state; more are read again along the m
 _SPARSE, _AS_CLOSE, _CLOSER = 0.75, 2.0, 0.1  # of its terms, times what it misses or one of lower degree
 _LONGER, _FEW_FITS = 2, 4  # of functions where a model is exact: so much longer ones are pruned, so many fits
 # Equations whose numbers are tuned; reselected; from which terms are dropped.
-_TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
+_TUNED, _RESELECTED, _PRUNED = 4, 2, 3
 _RECOMBINED = 6  # models
 _RESELECTIONS = 6  # of choosing terms again about a model
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the model
@@ -87,28 +87,30 @@ class ExactSearch:
     ) -> None:
         self._search, self._composed = search, composed
         self._precise = Precise.of(search.observations, resolution(samples))
-        self._met: dict[bytes, Law | None] = {}
-        self._stripped: set[bytes] = set()
+        self._fits: dict[bytes, ExactModel | None] = {}
+        self._pruned: set[bytes] = set()
         self._varied: set[bytes] = set()  # models about which structures were sought
 
     @property
-    def laws(self) -> list[Law]:
+    def models(self) -> list[ExactModel]:
         """All that was found and misses little, the preferred one first."""
-        return ranked([law for law in self._met.values() if law is not None])
+        return ranked([model for model in self._fits.values() if model is not None])
 
     @property
-    def answers(self) -> list[Law]:
+    def answers(self) -> list[ExactModel]:
         """The models, those that are hardly less preferred than the first with their final numbers."""
-        laws = self.laws
+        models = self.models
         return [
-            from_sample_to_sample(self._precise, law) if law.item.score < laws[0].item.score + _OPEN else law
-            for law in laws
+            from_sample_to_sample(self._precise, model)
+            if model.item.score < models[0].item.score + _OPEN
+            else model
+            for model in models
         ]
 
     @property
-    def _best(self) -> Law | None:
+    def _best(self) -> ExactModel | None:
         """The preferred model."""
-        return next(iter(self.laws), None)
+        return next(iter(self.models), None)
 
     @property
     def settled(self) -> bool:
@@ -126,9 +128,9 @@ class ExactSearch:
         return best is not None and self._found(best)
 
     @property
-    def is_clean(self) -> bool:
+    def is_nearly_noise_free(self) -> bool:
         """Whether the samples have so little noise that they may be fitted to numerical precision."""
-        return self._noise < CLEAN
+        return self._noise < NOISE_FREE
 
     @property
     def is_free_of_noise(self) -> bool:
@@ -163,18 +165,18 @@ class ExactSearch:
             self._recombine()
             self._reselect()
             if stride > 1:
-                found = [law.item for law in self.laws[:_CHECKED]]
+                found = [model.item for model in self.models[:_CHECKED]]
                 self._forget()
                 self._search, self._precise = search, precise
-                self.meet(found)
+                self.fit(found)
             best = self._best
             if self.settled or (best is not None and self._simulated(best)):
                 return
 
     def _forget(self) -> None:
-        """Begin anew, with other samples."""
-        self._met.clear()
-        self._stripped.clear()
+        """Begin again, with other samples."""
+        self._fits.clear()
+        self._pruned.clear()
         self._varied.clear()
 
     def _seek(self, functions: int, simpler: bool) -> None:
@@ -182,22 +184,22 @@ class ExactSearch:
         coefficients = len(dictionary) * dictionary.dim
         if not 2 * len(dictionary) <= n <= _MOST_SAMPLES or coefficients > MOST_COEFFICIENTS:
             return
-        largest = _UNEXPLAINED if self._noise < CLEAN else CLEAN
+        largest = _UNEXPLAINED if self._noise < NOISE_FREE else NOISE_FREE
         for start in starts(self._search):
             dense, misses = newton(self._precise, start)
             if misses < largest:
                 break
         else:
             return
-        self.meet(subsets(self._precise, dense))
-        self._strip()
+        self.fit(subsets(self._precise, dense))
+        self._prune()
         self._reselect()
         best, most = self._best, MAX_TERMS
         higher = _HIGHER.get(dictionary.dim, 0)
         if higher > dictionary.degree and not (best and best.is_exact):
             wide, missed = newton(self._precise, over(Dictionary.polynomial(dictionary.dim, higher), dense))
             if missed < misses:
-                self._meet_high(wide, missed, _CLOSER * misses)
+                self._fit_high_degrees(wide, missed, _CLOSER * misses)
                 best = self._best
         if best is not None and not self._systematic(best):
             degree = best.item.dictionary.degree
@@ -220,15 +222,15 @@ class ExactSearch:
                     return
                 most = read.parameters - _SIMPLER
             self._seek_functions(dense, misses, functions, most)
-            self._strip()
+            self._prune()
             self._seek_again(dense, misses, functions, most)
 
-    def meet(self, items: Iterable[Candidate]) -> None:
+    def fit(self, items: Iterable[Candidate]) -> None:
         """Fit structures that were not tried."""
         for item in items:
             self._fitted(item)
 
-    def meet_state_equations(self, proposed: Sequence[Sequence[StateEquation]], stage: Stage) -> None:
+    def fit_state_equations(self, proposed: Sequence[Sequence[StateEquation]], stage: Stage) -> None:
         """Fit models of right-hand sides proposed for each state, and what those that come nearest lead to.
 
         Parameters
@@ -239,7 +241,7 @@ class ExactSearch:
             What proposed them.
         """
         self._improve(self._combine(proposed, stage))
-        self._strip()
+        self._prune()
 
     def _recombine(self) -> None:
         """Fit models with only the terms that show, and with shorter right-hand sides of other models."""
@@ -248,51 +250,51 @@ class ExactSearch:
             return
         equations = state_equations_of(best.item)
         by_state: list[dict[bytes, StateEquation]] = [{side.structure: side} for side in equations]
-        for law in sorted(self.laws, key=lambda law: law.item.score)[:_RECOMBINED]:
-            coefficients = law.item.coefficients
-            for state, side in enumerate(state_equations_of(law.item)):
-                shares = law.shares[coefficients[:, state] != 0.0, state]
+        for model in sorted(self.models, key=lambda model: model.item.score)[:_RECOMBINED]:
+            coefficients = model.item.coefficients
+            for state, side in enumerate(state_equations_of(model.item)):
+                shares = model.shares[coefficients[:, state] != 0.0, state]
                 shown = np.flatnonzero(shares > TRACE).tolist()
                 side = side.subset(shown, side.coefficients[shown].tolist(), side.score)
                 if 0 < side.parameters <= equations[state].parameters:
                     by_state[state].setdefault(side.structure, side)
         if max(map(len, by_state)) > 1:
             self._combine([list(known.values()) for known in by_state], Stage.CROSSING)
-            self._strip()
+            self._prune()
 
     def _reselect(self) -> None:
         """Structures near the best model and the nearest one, while they improve on it."""
         for _ in range(_RESELECTIONS):
-            laws = self.laws
-            if not laws or self._found(laws[0]):
+            models = self.models
+            if not models or self._found(models[0]):
                 return
-            for law in (laws[0], min(laws, key=lambda law: law.misses)):
-                known = law.item.structure + law.item.parameters.tobytes()
+            for model in (models[0], min(models, key=lambda model: model.misses)):
+                known = model.item.structure + model.item.parameters.tobytes()
                 if known not in self._varied:
                     self._varied.add(known)
-                    self.meet(subsets(self._precise, widened(self._search, law.item)))
-            self._strip()
-            if self.laws[0].item.structure == laws[0].item.structure:
+                    self.fit(subsets(self._precise, widened(self._search, model.item)))
+            self._prune()
+            if self.models[0].item.structure == models[0].item.structure:
                 return
 
-    def _combine(self, proposed: Sequence[Sequence[StateEquation]], stage: Stage) -> list[Law]:
+    def _combine(self, proposed: Sequence[Sequence[StateEquation]], stage: Stage) -> list[ExactModel]:
         """Models of right-hand sides proposed for each state, near the best model and the best of them."""
         best = self._best
-        fits: dict[bytes, Law | None] = {}
+        fits: dict[bytes, ExactModel | None] = {}
 
         def fit(sides: Sequence[StateEquation]) -> float:
             item = together(sides, self._search.observations.start, stage)
-            law = fits[item.structure] = self._fitted(item)
-            return np.inf if law is None else law.score
+            model = fits[item.structure] = self._fitted(item)
+            return np.inf if model is None else model.score
 
         if best is None:
             combined(proposed, [], np.inf, fit)
         else:
             combined(proposed, state_equations_of(best.item), best.score, fit)
-        return [law for law in fits.values() if law is not None]
+        return [model for model in fits.values() if model is not None]
 
-    def _meet_high(self, dense: Candidate, missed: float, closer: float) -> None:
-        """As `meet` of its subsets, but only exact models are kept: high-degree polynomials overfit.
+    def _fit_high_degrees(self, dense: Candidate, missed: float, closer: float) -> None:
+        """As `fit` of its subsets, but only exact models are kept: high-degree polynomials overfit.
 
         Or models of far fewer terms that miss no more than ``closer``, if they have few parameters in each
         state or miss hardly more than the dense one, ``missed``; and those that are better than the best:
@@ -301,63 +303,63 @@ class ExactSearch:
         best, size = self._best, dense.coefficients.size
         few = _FEW * dense.dictionary.dim
         for item in subsets(self._precise, dense):
-            if item.structure in self._met:
+            if item.structure in self._fits:
                 continue
-            law = self._fitted(item)
-            if law is None:
+            model = self._fitted(item)
+            if model is None:
                 continue
-            most = closer if law.parameters <= few else min(_AS_CLOSE * missed, closer)
-            if best is not None and law.parameters <= best.parameters:
-                shorter = law.parameters < best.parameters
+            most = closer if model.parameters <= few else min(_AS_CLOSE * missed, closer)
+            if best is not None and model.parameters <= best.parameters:
+                shorter = model.parameters < best.parameters
                 most = max(most, (_AS_CLOSE if shorter else 1.0) * best.misses)
-            if self._found(law) or (law.parameters <= _SPARSE * size and law.misses < most):
-                for less in smaller(self._precise, law):
-                    self._met[less.item.structure] = less
+            if self._found(model) or (model.parameters <= _SPARSE * size and model.misses < most):
+                for less in smaller(self._precise, model):
+                    self._fits[less.item.structure] = less
             else:
-                self._met[item.structure] = None
+                self._fits[item.structure] = None
 
-    def _fitted(self, item: Candidate) -> Law | None:
+    def _fitted(self, item: Candidate) -> ExactModel | None:
         """A structure's model, fitted once."""
         known = item.structure
-        if known not in self._met:
+        if known not in self._fits:
             few = 0 < item.support.sum() <= MAX_TERMS
-            self._met[known] = fitted(self._precise, item) if few else None
-        return self._met[known]
+            self._fits[known] = fitted(self._precise, item) if few else None
+        return self._fits[known]
 
     def _read_sides(self, dense: Candidate, misses: float) -> None:
         """Fit models of right-hand sides read off the samples, those of each state alone."""
         sides = right_hand_sides(self._precise, self._search, dense, misses, self._composed)
         self._combine(sides, Stage.IMPLICIT_REGRESSION)
-        self._strip()
+        self._prune()
 
     def _seek_functions(self, dense: Candidate, misses: float, functions: int, most: int) -> None:
-        fits: list[Law] = []
+        fits: list[ExactModel] = []
         exact = most < MAX_TERMS
         for item in with_functions(self._precise, self._search, dense, misses, functions):
             if exact and (len(item.parameters) > most + _LONGER or len(fits) == _FEW_FITS):
                 continue
-            law = self._fitted(item)
-            if law is not None:
-                fits.append(law)
-                if law.is_exact and law.parameters < most:
-                    exact, most = True, law.parameters - 1
+            model = self._fitted(item)
+            if model is not None:
+                fits.append(model)
+                if model.is_exact and model.parameters < most:
+                    exact, most = True, model.parameters - 1
         self._improve(fits)
 
-    def _improve(self, fits: Iterable[Law]) -> None:
+    def _improve(self, fits: Iterable[ExactModel]) -> None:
         """Structures suggested by the best models with numbers tuned and all terms about them."""
-        by_function: dict[Origin, Law] = {}
-        for law in sorted(fits, key=lambda law: law.score):
-            by_function.setdefault(law.item.origin, law)
+        by_function: dict[Origin, ExactModel] = {}
+        for model in sorted(fits, key=lambda model: model.score):
+            by_function.setdefault(model.item.origin, model)
         wide = []
-        for law in list(by_function.values())[:_TUNED]:
-            near = not law.is_exact and law.misses < _NEAR
-            item = tuned(self._precise, self._search, law.item) if near else law.item
+        for model in list(by_function.values())[:_TUNED]:
+            near = not model.is_exact and model.misses < _NEAR
+            item = tuned(self._precise, self._search, model.item) if near else model.item
             wide.append(newton(self._precise, widened(self._search, item)))
             if wide[-1][1] < _RESOLVED * RESOLVED:
                 break
         for item, misses in sorted(wide, key=lambda pair: pair[1])[:_RESELECTED]:
-            if misses < CLEAN:
-                self.meet(subsets(self._precise, item))
+            if misses < NOISE_FREE:
+                self.fit(subsets(self._precise, item))
 
     def _seek_again(self, dense: Candidate, misses: float, functions: int, most: int) -> None:
         """Functions along the path of the best model, where it is the better one, and few terms."""
@@ -375,45 +377,45 @@ class ExactSearch:
             if most > self._search.dictionary.dim:
                 self._seek_functions(dense, misses, functions, most)
         few = of_few_terms(self._precise, self._search, dense, misses, most - 1)
-        self.meet(itertools.islice(few, _FEW_FITS))
-        self._strip()
+        self.fit(itertools.islice(few, _FEW_FITS))
+        self._prune()
 
-    def _found(self, law: Law) -> bool:
+    def _found(self, model: ExactModel) -> bool:
         """Whether a model misses hardly more than rounding, by few terms."""
-        few = law.parameters <= _FEW * self._search.dictionary.dim
-        return law.is_exact or (few and law.misses < _RESOLVED * RESOLVED)
+        few = model.parameters <= _FEW * self._search.dictionary.dim
+        return model.is_exact or (few and model.misses < _RESOLVED * RESOLVED)
 
-    def _simulated(self, law: Law) -> bool:
+    def _simulated(self, model: ExactModel) -> bool:
         """Whether a model of few terms misses no more than the integration error of the simulated samples."""
-        return law.misses < _SIMULATED and law.parameters <= _FEW * self._search.dictionary.dim
+        return model.misses < _SIMULATED and model.parameters <= _FEW * self._search.dictionary.dim
 
-    def _strip(self) -> None:
+    def _prune(self) -> None:
         traces = [
-            law
-            for law in self.laws[:_CHECKED]
-            if not law.is_plain and law.item.structure not in self._stripped
+            model
+            for model in self.models[:_CHECKED]
+            if not model.is_plain and model.item.structure not in self._pruned
         ]
-        self.meet(without_traces(law) for law in traces)
-        for law in self._new():
-            self.meet(itertools.chain(with_constants(law), with_one_state(law)))
-        for law in self._new():
-            self._stripped.add(law.item.structure)
-            for less in smaller(self._precise, law):
-                self._met[less.item.structure] = less
+        self.fit(without_traces(model) for model in traces)
+        for model in self._new():
+            self.fit(itertools.chain(with_constants(model), with_one_state(model)))
+        for model in self._new():
+            self._pruned.add(model.item.structure)
+            for less in smaller(self._precise, model):
+                self._fits[less.item.structure] = less
 
-    def _new(self) -> list[Law]:
+    def _new(self) -> list[ExactModel]:
         """Of the best models, those that were not pruned before."""
-        return [law for law in self.laws[:_STRIPPED] if law.item.structure not in self._stripped]
+        return [model for model in self.models[:_PRUNED] if model.item.structure not in self._pruned]
 
-    def _systematic(self, law: Law) -> bool:
-        if law.is_exact:
+    def _systematic(self, model: ExactModel) -> bool:
+        if model.is_exact:
             return False
-        return law.misses > _NOISES * self._noise or systematic(self._precise, law)
+        return model.misses > _NOISES * self._noise or systematic(self._precise, model)
 
     @property
     def _noise(self) -> float:
         """At most so large is the noise, in standard deviations of the coordinates."""
-        return float(np.max(self._search.observations.law.level / np.sqrt(self._precise.signal)))
+        return float(np.max(self._search.observations.noise.level / np.sqrt(self._precise.signal)))
 
 
 def _strides(observations: Observations) -> list[int]:

@@ -58,8 +58,8 @@ def regressed(regressions: Integrals, composed: bool = False) -> list[list[State
         shared = [side for side in best if side.score < len(regressions.targets[state]) * math.log(_SHARED)]
         if shared and not is_found(regressions, state, *sides[state]):
             known = plain + Terms.of_functions(shared)
-            anew = [form.about(regressions, known) for form in prepared]
-            improved = _of_state(regressions, state, anew, known)
+            about_known = [form.about(regressions, known) for form in prepared]
+            improved = _of_state(regressions, state, about_known, known)
             sides[state] = sorted([*improved, *sides[state]], key=lambda side: side.score)[:_KEPT]
     return _shared_numbers(sides)
 

@@ -12,7 +12,7 @@ from fim_dynsys.regression.kernels.subsets import improve_subset, search_subset
 from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, Precise
 from fim_dynsys.regression.sparse import smallest_subset
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.exact.laws import packed_field
+from fim_dynsys.search.exact.models import packed_field
 from fim_dynsys.search.exact.regressed import regressed
 from fim_dynsys.search.functions.combination import monomials
 from fim_dynsys.search.functions.exploration import Exploration

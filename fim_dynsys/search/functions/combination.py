@@ -21,7 +21,7 @@ _MONOMIALS = 15  # of the largest degree up to 4 with so few terms
 _SEGMENTS = 5  # pieces of a path over which rates are integrated
 _CLOSE = 1.5  # times the noise variance: a path that is nearer the data is better than a smoothed one
 _PARTNERS = 10  # of each family that is combined with others
-_REPEATS = 2  # times terms are selected anew about the path of the fit before
+_REPEATS = 2  # times terms are selected again about the path of the fit before
 _NEAR = 3.0  # standard errors within which a number may be a round one
 _LOOSE = 4.0  # tolerance on noisy data
 _COARSEST = 100.0  # signal to noise of the coarsest tolerance: residuals of a tenth of the signal
@@ -199,7 +199,7 @@ def _repeated(
     tolerances: Sequence[float],
     seen: set[bytes],
 ) -> list[Candidate]:
-    """Fits of the terms selected anew about a model's own path, with its own numbers, while they improve."""
+    """Fits of the terms selected again about a model's own path, with its own numbers, while they improve."""
     candidates = []
     for _ in range(_REPEATS):
         numbers = bundle.numbers

@@ -200,7 +200,7 @@ class Exploration:
         return bundle
 
     def settle(self, selection: Selection, rounds: int = 2) -> Selection:
-        """Numbers fitted and terms selected anew, for as long as the criterion falls."""
+        """Numbers fitted and terms selected again, for as long as the criterion falls."""
         for _ in range(rounds):
             if not len(selection.bundle.numbers):
                 break

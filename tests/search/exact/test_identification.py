@@ -12,7 +12,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.regression.refinement import parameter_roots
 from fim_dynsys.search.exact.identification import ExactSearch
-from fim_dynsys.search.exact.laws import fitted, from_sample_to_sample, ranked, with_constants
+from fim_dynsys.search.exact.models import fitted, from_sample_to_sample, ranked, with_constants
 from fim_dynsys.search.exact.structures import newton, starts, subsets
 from fim_dynsys.search.problem import Search
 
@@ -56,7 +56,7 @@ def test_newton_finds_all_coefficients_from_neighbours():
 def test_a_fit_follows_the_samples_to_their_digits():
     t, x = lotka_volterra()
     search, found = identified(t, x)
-    best = found.laws[0]
+    best = found.models[0]
     assert found.settled and best.is_exact and best.parameters == 4 and best.misses < 1e-9
     unit = search.observations.time_unit
     np.testing.assert_allclose(best.item.coefficients.max(axis=0)[0] / unit, 1.1, rtol=1e-8)
@@ -64,9 +64,11 @@ def test_a_fit_follows_the_samples_to_their_digits():
     np.testing.assert_allclose(again.item.parameters, best.item.parameters, rtol=1e-8)
 
 
-def _terms(law):
-    names = law.item.dictionary.names()
-    return [{name for name, c in zip(names, column, strict=True) if c} for column in law.item.coefficients.T]
+def _terms(model):
+    names = model.item.dictionary.names()
+    return [
+        {name for name, c in zip(names, column, strict=True) if c} for column in model.item.coefficients.T
+    ]
 
 
 @pytest.mark.parametrize(
@@ -94,8 +96,8 @@ def test_a_law_behind_the_errors_of_a_simulation_is_found(rates, x0, t_end, term
     t = np.linspace(0.0, t_end, 200)
     x = solve_ivp(rates, (0.0, t_end), x0, method="LSODA", rtol=1e-5, atol=1e-7, t_eval=t).y.T
     _, found = identified(t, x, functions=5)
-    assert 1e-7 < found.laws[0].misses < 1e-4
-    assert _terms(found.laws[0]) == terms
+    assert 1e-7 < found.models[0].misses < 1e-4
+    assert _terms(found.models[0]) == terms
 
 
 VAN_DER_POL = {"x0": {"x1": 1.0}, "x1": {"x0": -1.0, "x1": 1.0, "x0^2 x1": -1.0}}
@@ -109,16 +111,16 @@ def van_der_pol(method, rtol):
     ).y.T
 
 
-def _errors(search, law):
+def _errors(search, model):
     """Of Van der Pol's coefficients, and what the fit states of them, in the units of the samples."""
-    observations, item = search.observations, law.item
+    observations, item = search.observations, model.item
     scale, unit, truth = observations.scale, observations.time_unit, list(VAN_DER_POL.values())
     terms, coefficients = item.dictionary.rescaled(item.coefficients, scale, unit)
     names = terms.names()
     rows, states = np.nonzero(item.support)
     wrong = np.array([coefficients[r, s] - truth[s][names[r]] for r, s in zip(rows, states, strict=True)])
     per_unit = coefficients[rows, states] / item.coefficients[rows, states]
-    roots = parameter_roots(law.calibrated_fit, observations.n * observations.dim)
+    roots = parameter_roots(model.calibrated_fit, observations.n * observations.dim)
     return wrong, np.linalg.norm(roots, axis=0) * np.abs(per_unit)
 
 
@@ -126,7 +128,7 @@ def test_numbers_of_what_was_simulated_are_fitted_from_sample_to_sample():
     ratios = []
     for method, rtol in (("LSODA", 1e-5), ("LSODA", 1e-6), ("LSODA", 1e-7), ("RK45", 1e-4), ("DOP853", 1e-4)):
         search, found = identified(*van_der_pol(method, rtol))
-        before, after = found.laws[0], found.answers[0]
+        before, after = found.models[0], found.answers[0]
         assert after.gaps is not None and after.item.structure == before.item.structure
         (wrong, _), (less, stated) = _errors(search, before), _errors(search, after)
         ratios.append(np.linalg.norm(less) / np.linalg.norm(wrong))
@@ -138,9 +140,9 @@ def test_numbers_of_noisy_samples_are_fitted_to_paths():
     t, x = van_der_pol("LSODA", 1e-11)
     noisy = x + 1e-3 * np.random.default_rng(0).normal(size=x.shape)
     search, found = identified(t, noisy)
-    law = found.laws[0]
-    assert law.misses < 2e-3 and from_sample_to_sample(found._precise, law) is law
-    assert _errors(search, found.answers[0])[0] == pytest.approx(_errors(search, law)[0], abs=0.0)
+    model = found.models[0]
+    assert model.misses < 2e-3 and from_sample_to_sample(found._precise, model) is model
+    assert _errors(search, found.answers[0])[0] == pytest.approx(_errors(search, model)[0], abs=0.0)
 
 
 def test_exact_laws_stay_as_they_are():
@@ -152,7 +154,7 @@ def test_exact_laws_stay_as_they_are():
 def test_errors_of_a_simulation_are_not_taken_for_terms(rtol):
     t, x = lotka_volterra(rtol)
     _, found = identified(t, x, functions=5)
-    assert found.laws[0].parameters == 4
+    assert found.models[0].parameters == 4
 
 
 @pytest.mark.parametrize("rtol", [1e-7, 1e-9])
@@ -164,7 +166,7 @@ def test_few_terms_of_a_high_degree_need_not_be_exact(rtol):
     t = np.linspace(0.0, 20.0, 200)
     x = simulate(CallableField(bautin, 2), [0.3, 0.0], t, rtol=rtol, atol=1e-3 * rtol).x[0]
     _, found = identified(t, x)
-    assert found.laws[0].parameters == 14 and found.laws[0].item.dictionary.degree == 5
+    assert found.models[0].parameters == 14 and found.models[0].item.dictionary.degree == 5
 
 
 def test_of_a_high_degree_most_terms_follow_anything():
@@ -172,20 +174,20 @@ def test_of_a_high_degree_most_terms_follow_anything():
     field = CallableField(lambda x: 0.2 * np.exp(x / (1.0 + 0.2 * x)) - x, 1)
     x = simulate(field, [0.0], t, rtol=1e-9).x[0]
     _, found = identified(t, x)
-    assert found.laws and all(law.item.dictionary.degree <= 3 for law in found.laws)
+    assert found.models and all(model.item.dictionary.degree <= 3 for model in found.models)
 
 
 def test_rounded_samples_give_the_same_terms():
     t, x = lotka_volterra()
     _, found = identified(t, np.round(x, 4))
-    assert found.laws[0].parameters == 4 and found.laws[0].misses < 1e-3
+    assert found.models[0].parameters == 4 and found.models[0].misses < 1e-3
 
 
 def test_noisy_samples_have_no_laws():
     t, x = lotka_volterra()
     noisy = x * (1.0 + 0.03 * np.random.default_rng(0).normal(size=x.shape))
     _, found = identified(t, noisy)
-    assert found.laws == [] and not found.settled
+    assert found.models == [] and not found.settled
     assert ranked([]) == []
 
 
@@ -197,21 +199,21 @@ def test_equations_of_several_laws_are_put_together(noise, seed):
     x = simulate(field, [0.2, 0.3, 0.8], t, rtol=1e-9).x[0]
     x = x * (1.0 + noise * np.random.default_rng(seed).normal(size=x.shape))
     _, found = identified(t, x, functions=16)
-    best = found.laws[0].item
+    best = found.models[0].item
     assert best.parameters.shape == (12,) and best.dictionary.degree == 2 and not best.n_functions
 
 
 def test_functions_that_hardly_vary_are_constants():
     t, x = lotka_volterra()
     search, found = identified(t, x)
-    law = found.laws[0]
-    d, coefficients = law.item.dictionary, law.item.coefficients
+    model = found.models[0]
+    d, coefficients = model.item.dictionary, model.item.coefficients
     kind, inner, coordinate = np.zeros(len(d), int), np.ones(len(d)), np.zeros(len(d), int)
     first, second = np.flatnonzero(coefficients[:, 0])[0], np.flatnonzero(coefficients[:, 1])[0]
     kind[first], inner[first] = Kind.TANH, 1e3
     kind[second], inner[second], coordinate[second] = Kind.SIN, 2.5, 1
     terms = Dictionary(d.exponents, kind, coordinate, inner)
-    item = replace(law.item, dictionary=terms).in_use([(int(first), 0, 0), (int(second), 0, 1)])
+    item = replace(model.item, dictionary=terms).in_use([(int(first), 0, 0), (int(second), 0, 1)])
     odd = fitted(Precise.of(search.observations, resolution([(t, x)])), item)
     (plain,) = with_constants(odd)  # the sine varies, and stays as it is
     assert odd.item.n_functions == 2 and plain.n_functions == 1 and len(plain.free) == 1
@@ -220,7 +222,7 @@ def test_functions_that_hardly_vary_are_constants():
     (same,) = np.flatnonzero(before.kind == Kind.SIN)
     for name in ("coordinate", "inner", "second", "partner"):
         assert getattr(plain.dictionary, name)[sine] == getattr(before, name)[same]
-    assert list(with_constants(law)) == []
+    assert list(with_constants(model)) == []
 
 
 def test_several_trajectories_are_one_regression():
@@ -229,8 +231,8 @@ def test_several_trajectories_are_one_regression():
     search = Search.polynomial(pieces)
     found = ExactSearch(search, pieces)
     found.run(0)
-    assert found.laws[0].parameters == 4 and found.laws[0].is_exact
-    assert found.laws[0].item.start.shape == (2, 2)
+    assert found.models[0].parameters == 4 and found.models[0].is_exact
+    assert found.models[0].item.start.shape == (2, 2)
 
 
 LAWS = {  # field, start, span, terms of the last equation as (power, coefficient) of the first state
@@ -256,14 +258,14 @@ def test_inverse_and_half_powers(name):
     field = CallableField(rhs, len(start))
     x = simulate(field, start, t, rtol=1e-10, atol=1e-12).x[0]
     search, found = identified(t, x, functions=16)
-    best = found.laws[0].item
-    law = best.field(search.observations, Trajectories.from_arrays(x, t), {})
-    last = law.coefficients[:, -1]
-    power = law.dictionary.second + law.dictionary.exponents[:, 0]
-    size = np.abs(law.dictionary.inner) ** law.dictionary.second
+    best = found.models[0].item
+    model = best.field(search.observations, Trajectories.from_arrays(x, t), {})
+    last = model.coefficients[:, -1]
+    power = model.dictionary.second + model.dictionary.exponents[:, 0]
+    size = np.abs(model.dictionary.inner) ** model.dictionary.second
     seen = {float(p): c for p, c in zip(power, last * size, strict=True) if c}
     assert seen == pytest.approx(terms, rel=1e-4)
-    assert not law.dictionary.exponents[law.dictionary.kind > 0].any()  # x^-2, not x times x^-3
+    assert not model.dictionary.exponents[model.dictionary.kind > 0].any()  # x^-2, not x times x^-3
 
 
 def test_a_number_is_found_where_many_terms_do_alike():
@@ -272,8 +274,8 @@ def test_a_number_is_found_where_many_terms_do_alike():
     t = np.linspace(0.0, 14.0, 200)
     x = simulate(field, [4.2], t, rtol=1e-10, atol=1e-12).x[0]
     search, found = identified(t, x, functions=16)
-    best = found.laws[0].item
-    law = best.field(search.observations, Trajectories.from_arrays(x, t), {})
+    best = found.models[0].item
+    model = best.field(search.observations, Trajectories.from_arrays(x, t), {})
     away = np.linspace(0.0, 4.5, 10)[:, None]
-    np.testing.assert_allclose(law(away), field(away), atol=1e-4)
-    assert found.laws[0].parameters == 5
+    np.testing.assert_allclose(model(away), field(away), atol=1e-4)
+    assert found.models[0].parameters == 5

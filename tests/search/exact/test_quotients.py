@@ -22,7 +22,7 @@ def preferred(rates, start, t_end, functions=16):
     search = Search.polynomial([(t, x)])
     found = ExactSearch(search, [(t, x)])
     found.run(functions)
-    return found.laws[0]
+    return found.models[0]
 
 
 def test_integrals_over_a_state_are_differences_of_its_powers():
@@ -79,20 +79,20 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_laws_with_denominators_and_powers(name):
     rates, start, t_end, parameters = MODELS[name]
-    law = preferred(rates, start, t_end)
-    assert law.misses < 1e-8
-    assert law.parameters == parameters
+    model = preferred(rates, start, t_end)
+    assert model.misses < 1e-8
+    assert model.parameters == parameters
 
 
 def test_what_leaves_one_state_enters_another():
-    law = preferred(
+    model = preferred(
         lambda s, p: (0.8 - 1.9 * s * p / (1.1 + s), 1.9 * s * p / (1.1 + s) - 1.4 * p / (0.6 + p)),
         [1.0, 0.5],
         20.0,
     )
-    assert (law.parameters, len(law.item.labels)) == (6, 2)
+    assert (model.parameters, len(model.item.labels)) == (6, 2)
 
 
 def test_polynomials_are_left_as_they_are():
-    law = preferred(lambda a, b: (b, -0.3 * b - a + 0.2 * a**3), [1.0, 0.0], 10.0)
-    assert (law.item.n_functions, law.parameters) == (0, 4)
+    model = preferred(lambda a, b: (b, -0.3 * b - a + 0.2 * a**3), [1.0, 0.0], 10.0)
+    assert (model.item.n_functions, model.parameters) == (0, 4)

@@ -75,9 +75,9 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_laws_of_sums(name):
     rates, start, t_end, parameters = MODELS[name]
-    law = preferred(rates, start, t_end)
-    assert law.misses < 1e-8
-    assert law.parameters <= parameters
+    model = preferred(rates, start, t_end)
+    assert model.misses < 1e-8
+    assert model.parameters <= parameters
 
 
 def test_numbers_that_start_at_zero_are_fitted():

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fim_dynsys.regression.criteria import noise_law
+from fim_dynsys.regression.criteria import noise_model
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.network_paths import pull_back, solve
 from fim_dynsys_common.networks import Weights
@@ -77,7 +77,7 @@ class Posterior:
         self.states = states[inside]
         self._slopes, self._starts = slopes[inside], segments.starts(states)
         pairs = [(batch.t[k, :n].numpy(), batch.x[k, :n].numpy()) for k, n in enumerate(batch.n_obs)]
-        level = torch.as_tensor(np.maximum(noise_law(pairs).level, _LEAST_NOISE))
+        level = torch.as_tensor(np.maximum(noise_model(pairs).level, _LEAST_NOISE))
         self._expected_noise = level.log()
 
     def parts(self, theta: Tensor) -> Parts:

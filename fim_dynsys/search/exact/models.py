@@ -14,7 +14,7 @@ from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.search.candidates import Candidate, shares
 from fim_dynsys.search.functions.families import INNER, SECOND, SHIFT
 
-CLEAN = 0.01
+NOISE_FREE = 0.01
 """Of the signal: models that miss more are no models of noise-free data."""
 
 TRACE = 1e-4
@@ -41,7 +41,7 @@ _SUPPORTED = 0.5  # of the samples, that a model which is not exact must leave
 
 
 @dataclass(frozen=True)
-class Law:
+class ExactModel:
     """A structure fitted to numerical precision.
 
     Attributes
@@ -164,7 +164,7 @@ def packed_field(item: Candidate, support: np.ndarray | None = None) -> Field:
     return packed
 
 
-def fitted(precise: Precise, item: Candidate) -> Law | None:
+def fitted(precise: Precise, item: Candidate) -> ExactModel | None:
     """A structure's parameters and starts fitted to numerical precision; None where that diverges."""
     field, p, nodes = packed_field(item), item.parameters, None
     for tolerance in (COARSE, FINE):
@@ -181,10 +181,10 @@ def fitted(precise: Precise, item: Candidate) -> Law | None:
     new = item.with_parameters(p, start=fit.initial_states, refined=True, variance=variance)
     residuals = precise.data.residuals(np.concatenate(fit.paths)) / np.sqrt(precise.signal)
     misses = float(np.sqrt(np.mean(residual_variance / precise.signal)))
-    return Law(new, residual_variance, floor, residuals, misses, fit, signal=precise.signal)
+    return ExactModel(new, residual_variance, floor, residuals, misses, fit, signal=precise.signal)
 
 
-def from_sample_to_sample(precise: Precise, law: Law) -> Law:
+def from_sample_to_sample(precise: Precise, model: ExactModel) -> ExactModel:
     """The model with numbers fitted from each sample to the next, where that makes the samples more probable.
 
     Noise is in one sample alone, so that numbers are best fitted to whole paths. Integration errors of
@@ -194,31 +194,31 @@ def from_sample_to_sample(precise: Precise, law: Law) -> Law:
     ----------
     J. A. Hausman, Econometrica 46, 1251 (1978): two estimates that should agree, as a test of their errors.
     """
-    if law.is_exact:
-        return law
+    if model.is_exact:
+        return model
     with np.errstate(all="ignore"):
-        gaps = precise.fit_gaps(packed_field(law.item), law.item.parameters)
+        gaps = precise.fit_gaps(packed_field(model.item), model.item.parameters)
     log_density = -0.5 * float(
-        np.sum(np.log(2.0 * math.pi * math.e * law.residual_variance / precise.signal))
+        np.sum(np.log(2.0 * math.pi * math.e * model.residual_variance / precise.signal))
     )
     if gaps is None or not gaps.log_density > log_density:
-        return law
-    return replace(law, item=law.item.with_parameters(gaps.parameters), gaps=gaps)
+        return model
+    return replace(model, item=model.item.with_parameters(gaps.parameters), gaps=gaps)
 
 
-def smaller(precise: Precise, law: Law) -> Iterator[Law]:
+def smaller(precise: Precise, model: ExactModel) -> Iterator[ExactModel]:
     """What a model leads to with one term less at a time, for as long as BIC falls."""
     for _ in range(_DROPPED):
-        better = next((trial for trial in _with_one_less(precise, law) if trial.score < law.score), None)
+        better = next((trial for trial in _with_one_less(precise, model) if trial.score < model.score), None)
         if better is None:
             return
-        law = better
-        yield law
+        model = better
+        yield model
 
 
-def _with_one_less(precise: Precise, law: Law) -> Iterator[Law]:
+def _with_one_less(precise: Precise, model: ExactModel) -> Iterator[ExactModel]:
     """Fits without each of the terms that the linearised fit could give up most cheaply."""
-    item, fit = law.item, law.fit
+    item, fit = model.item, model.fit
     support, p = item.support, fit.parameters
     count = int(support.sum())
     size = np.sqrt(np.diagonal(fit.information))
@@ -236,16 +236,16 @@ def _with_one_less(precise: Precise, law: Law) -> Iterator[Law]:
             yield trial
 
 
-def without_traces(law: Law) -> Candidate:
+def without_traces(model: ExactModel) -> Candidate:
     """The model's structure without the terms that hardly show."""
-    coefficients = np.where(law.shares > TRACE, law.item.coefficients, 0.0)
-    return replace(law.item, coefficients=coefficients).in_use()
+    coefficients = np.where(model.shares > TRACE, model.item.coefficients, 0.0)
+    return replace(model.item, coefficients=coefficients).in_use()
 
 
-def with_constants(law: Law) -> Iterator[Candidate]:
+def with_constants(model: ExactModel) -> Iterator[Candidate]:
     """The model's structure with a constant in place of one function that hardly varies at the samples."""
-    item, d = law.item, law.item.dictionary
-    x = np.concatenate(law.fit.paths)
+    item, d = model.item, model.item.dictionary
+    x = np.concatenate(model.fit.paths)
     alone = replace(d, exponents=np.zeros_like(d.exponents))
     functions: dict[tuple, list[int]] = {}
     for row in np.flatnonzero(d.kind).tolist():
@@ -268,10 +268,10 @@ def with_constants(law: Law) -> Iterator[Candidate]:
         yield replace(item, coefficients=coefficients, dictionary=terms).in_use(free)
 
 
-def with_one_state(law: Law) -> Iterator[Candidate]:
+def with_one_state(model: ExactModel) -> Iterator[Candidate]:
     """The model's structure with functions of one state for sums to which another hardly adds."""
-    item, d = law.item, law.item.dictionary
-    width = np.ptp(np.concatenate(law.fit.paths), axis=0)
+    item, d = model.item, model.item.dictionary
+    width = np.ptp(np.concatenate(model.fit.paths), axis=0)
     of_sums = d.partner >= 0
     one, other = np.abs(d.inner) * width[d.coordinate], np.abs(d.second) * width[d.partner]
     first, second = of_sums & (other < _HARDLY * one), of_sums & (one < _HARDLY * other)
@@ -297,38 +297,40 @@ def with_one_state(law: Law) -> Iterator[Candidate]:
     yield replace(item, dictionary=terms).in_use(free)
 
 
-def systematic(precise: Precise, law: Law) -> bool:
+def systematic(precise: Precise, model: ExactModel) -> bool:
     """Whether the misfit of a model from one sample to the next is smooth, not noise or rounding."""
-    field, p = packed_field(law.item), law.item.parameters
+    field, p = packed_field(model.item), model.item.parameters
     missed = precise.gaps(field, p, precise.steps(field, p))[0].reshape(-1, precise.data.dim)
-    above = np.sqrt(np.mean(missed**2, axis=0)) > _EXACT * np.sqrt(law.floor / precise.signal)
+    above = np.sqrt(np.mean(missed**2, axis=0)) > _EXACT * np.sqrt(model.floor / precise.signal)
     return bool((above & (autocorrelation(missed) > _OF_ONE_PIECE)).any())
 
 
-def ranked(laws: list[Law]) -> list[Law]:
+def ranked(models: list[ExactModel]) -> list[ExactModel]:
     """Models that miss little, the preferred one first, their candidates scored by `criterion`.
 
     Terms that hardly show, and none of which makes a model exact, follow the integration errors of whoever
     simulated the samples: models with such terms come last. Those of as many numbers as
     samples are none; those of half as many are none unless nothing is left to explain.
     """
-    clean = [law for law in laws if law.misses < CLEAN and law.parameters and _is_supported(law)]
-    if not clean:
-        return []
-    scores = criterion(clean)
-    scored = [
-        replace(law, item=replace(law.item, score=float(score)))
-        for law, score in zip(clean, scores, strict=True)
+    close = [
+        model for model in models if model.misses < NOISE_FREE and model.parameters and _is_supported(model)
     ]
-    return sorted(scored, key=lambda law: (not law.is_plain, law.item.score))
+    if not close:
+        return []
+    scores = criterion(close)
+    scored = [
+        replace(model, item=replace(model.item, score=float(score)))
+        for model, score in zip(close, scores, strict=True)
+    ]
+    return sorted(scored, key=lambda model: (not model.is_plain, model.item.score))
 
 
-def _is_supported(law: Law) -> bool:
+def _is_supported(model: ExactModel) -> bool:
     """Whether the samples are more than the numbers that were fitted to them."""
-    return law.freedom > (0.0 if law.is_exact else _SUPPORTED * len(law.residuals))
+    return model.freedom > (0.0 if model.is_exact else _SUPPORTED * len(model.residuals))
 
 
-def criterion(laws: list[Law]) -> np.ndarray:
+def criterion(models: list[ExactModel]) -> np.ndarray:
     """Extended BIC (L,) of models, with the effective sample size of the residuals of the model at the knee.
 
     Noise is white, and each sample counted once. Integration errors of whoever simulated the samples, and
@@ -343,28 +345,30 @@ def criterion(laws: list[Law]) -> np.ndarray:
     H. D. Patterson, R. Thompson, Recovery of inter-block information when block sizes are unequal, Biometrika
     58 (1971) 545 (restricted likelihood).
     """
-    plain = [law for law in laws if law.is_plain] or laws
-    n, d = laws[0].residuals.shape
+    plain = [model for model in models if model.is_plain] or models
+    n, d = models[0].residuals.shape
     knee = _knee(plain, _KNEE)
     if knee.misses < NOISELESS:
-        knee = _knee([law for law in plain if law.misses < NOISELESS], _KNEE_OF_SIMULATIONS)
+        knee = _knee([model for model in plain if model.misses < NOISELESS], _KNEE_OF_SIMULATIONS)
     independent = effective_sample_size(knee.residuals)
     log_least = knee.log_spread if knee.misses < _SIMULATED else np.full(d, -np.inf)
     return np.array(
         [
-            np.sum(independent * (law.counted / n) * np.maximum(law.log_spread, log_least))
-            + law.parameters * _price(n, d)
-            + law.item.n_functions * _OF_A_FUNCTION
-            + _reading(law.item.dictionary) * _OF_ITS_TERMS
-            + _degrees(law.item) * _OF_A_DEGREE
-            for law in laws
+            np.sum(independent * (model.counted / n) * np.maximum(model.log_spread, log_least))
+            + model.parameters * _price(n, d)
+            + model.item.n_functions * _OF_A_FUNCTION
+            + _reading(model.item.dictionary) * _OF_ITS_TERMS
+            + _degrees(model.item) * _OF_A_DEGREE
+            for model in models
         ]
     )
 
 
-def _knee(laws: list[Law], factor: float) -> Law:
+def _knee(models: list[ExactModel], factor: float) -> ExactModel:
     """The model beyond which a parameter more lowers the residuals by less than a factor."""
-    return min(laws, key=lambda law: 0.5 * np.mean(law.log_spread) + math.log(factor) * law.parameters)
+    return min(
+        models, key=lambda model: 0.5 * np.mean(model.log_spread) + math.log(factor) * model.parameters
+    )
 
 
 def _degrees(item: Candidate) -> int:

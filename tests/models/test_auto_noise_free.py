@@ -161,7 +161,7 @@ def test_rational_laws_hold_where_nothing_was_seen(name):
     *system, parameters = RATIONAL[name]
     field, t, x = clean(*system)
     model = fim_dynsys.load("auto").fit(x, t)
-    law = model.portfolio_.laws[0]
+    law = model.portfolio_.exact_models[0]
     assert law.is_exact and law.parameters == parameters
     beyond = np.random.default_rng(0).uniform(0.0, 10.0, size=(50, len(system[1])))
     np.testing.assert_allclose(model.predict(beyond), field(beyond), rtol=1e-4, atol=1e-6)

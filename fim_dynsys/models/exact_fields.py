@@ -11,20 +11,20 @@ from fim_dynsys.fields.inference import Inference
 from fim_dynsys.fields.posterior import LawField
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.regression.observed import Observations
-from fim_dynsys.search.exact.laws import Law
+from fim_dynsys.search.exact.models import ExactModel
 from fim_dynsys.search.exact.relations import relations
-from fim_dynsys.search.standard_errors import law_roots
+from fim_dynsys.search.standard_errors import exact_roots
 from fim_dynsys.trajectories.container import Trajectories
 
 
 def with_relations(
-    inference: Inference, law: Law, observations: Observations, order: CanonicalOrder
+    inference: Inference, model: ExactModel, observations: Observations, order: CanonicalOrder
 ) -> Inference:
     """The facts of an inference with the equations that hold along the samples.
 
     Multiples of these could be added to the right-hand sides: the samples do not determine them.
     """
-    path = np.concatenate(law.fit.paths) * observations.scale
+    path = np.concatenate(model.fit.paths) * observations.scale
     seen = np.empty_like(path)
     seen[:, order.states] = path
     names = np.empty(path.shape[1], dtype=object)
@@ -36,8 +36,8 @@ def with_relations(
     return replace(inference, undetermined=tuple(found)).noting(note)
 
 
-def law_field(
-    law: Law,
+def exact_field(
+    model: ExactModel,
     observations: Observations,
     order: CanonicalOrder,
     context: Trajectories,
@@ -45,8 +45,8 @@ def law_field(
     inference: Inference,
 ) -> LawField:
     """The field of an exact model in the units of its context, with the posterior of the fit and a report."""
-    item = law.item
-    known = with_relations(inference, law, observations, order)
+    item = model.item
+    known = with_relations(inference, model, observations, order)
     field = order.field(item.field(observations, order.trajectories, report, known), context)
-    assert isinstance(field, DictionaryField)  # laws are of samples without inputs
-    return LawField.of(field, partial(law_roots, free=order.free(item.dictionary, item.free)))
+    assert isinstance(field, DictionaryField)  # exact models are of samples without inputs
+    return LawField.of(field, partial(exact_roots, free=order.free(item.dictionary, item.free)))

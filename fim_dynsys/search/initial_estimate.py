@@ -1,4 +1,4 @@
-"""What a pretrained operator says of the coefficients, and the candidates that it suggests."""
+"""What a pretrained operator estimates of the coefficients, and the candidates that it suggests."""
 
 from dataclasses import dataclass, replace
 
@@ -15,8 +15,8 @@ RATIOS = (1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
-class Opinion:
-    """What a pretrained operator says of the coefficients, in the units of the `Observations`.
+class InitialEstimate:
+    """What a pretrained operator estimates of the coefficients, in the units of the `Observations`.
 
     Attributes
     ----------
@@ -30,14 +30,14 @@ class Opinion:
     variance: np.ndarray
 
     @classmethod
-    def scaled(cls, search: Search, solves: np.ndarray, variance: np.ndarray) -> "Opinion":
+    def scaled(cls, search: Search, solves: np.ndarray, variance: np.ndarray) -> "InitialEstimate":
         """From coefficients (S, m, d) and variances (m, d) in the units of the data."""
         seen = search.observations
         sizes = np.prod(seen.extended_scale**search.dictionary.exponents, axis=1)
         factor = sizes[:, None] * seen.time_unit / seen.scale
         return cls(solves * factor, variance * factor**2).allowed(search.restriction)
 
-    def allowed(self, restriction: Restriction | None) -> "Opinion":
+    def allowed(self, restriction: Restriction | None) -> "InitialEstimate":
         """The same of coefficients that a restriction allows: the nearest to each solve, by the variances."""
         if restriction is None:
             return self
@@ -47,14 +47,14 @@ class Opinion:
         )
 
 
-def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> list[Candidate]:
+def fit_estimate(search: Search, estimate: InitialEstimate, known: list[Candidate]) -> list[Candidate]:
     """Trajectory fits of the terms that the operator's last solve is sure of.
 
     Parameters
     ----------
     search : Search
         Data and terms.
-    opinion : Opinion
+    estimate : InitialEstimate
         Of a pretrained operator.
     known : list of Candidate
         Structures fitted among them are not fitted again.
@@ -65,32 +65,32 @@ def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> lis
         Scored on the nodes of their fits; `judge` integrates them.
     """
     seen = {c.support.tobytes() for c in known if c.refined}
-    known_facts = search.restriction
-    origin = Origin(Stage.SOLVE, number=len(opinion.solves) - 1)
-    seen_samples = search.observations
-    said = Candidate(
-        opinion.solves[-1], seen_samples.start, search.dictionary, origin, restriction=known_facts
+    restriction = search.restriction
+    origin = Origin(Stage.SOLVE, number=len(estimate.solves) - 1)
+    observations = search.observations
+    initial = Candidate(
+        estimate.solves[-1], observations.start, search.dictionary, origin, restriction=restriction
     )
-    (solve,) = judge(seen_samples, [said])
-    met = []
+    (solve,) = judge(observations, [initial])
+    fits = []
     for ratio in RATIOS:
-        support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
+        support = np.abs(solve.coefficients) > ratio * np.sqrt(estimate.variance)
         if support.tobytes() in seen or not 0 < np.count_nonzero(support) <= MAX_TERMS:
             continue
         seen.add(support.tobytes())
         kept = np.where(support, solve.coefficients, 0.0)
-        if known_facts is not None:
-            kept = known_facts.clipped(kept)
+        if restriction is not None:
+            kept = restriction.clipped(kept)
         start = replace(
             solve,
             coefficients=kept,
             origin=Origin(Stage.STRUCTURE, f"at {ratio:g} deviations"),
         )
-        met += refine_and_prune(seen_samples, start, seen_samples.path)
-    return [c for c in met if c.is_finite]
+        fits += refine_and_prune(observations, start, observations.path)
+    return [c for c in fits if c.is_finite]
 
 
-def solves(search: Search, opinion: Opinion) -> list[Candidate]:
+def solves(search: Search, estimate: InitialEstimate) -> list[Candidate]:
     """The operator's successive estimates as candidates, not judged."""
     return [
         Candidate(
@@ -100,6 +100,6 @@ def solves(search: Search, opinion: Opinion) -> list[Candidate]:
             Origin(Stage.SOLVE, number=k),
             restriction=search.restriction,
         )
-        for k, values in enumerate(opinion.solves)
+        for k, values in enumerate(estimate.solves)
         if np.isfinite(values).all()
     ]
