@@ -12,6 +12,7 @@ kept one by one: an interrupted run goes on.
 import argparse
 import contextlib
 import hashlib
+import itertools
 import sys
 import time
 import warnings
@@ -26,6 +27,7 @@ from scipy.optimize import least_squares
 from threadpoolctl import threadpool_limits
 
 import fim_dynsys
+from benchmarks.estimation import petab_folders
 from benchmarks.estimation.problems import PROBLEMS, Problem, Work
 from benchmarks.harness.cache import RowCache
 from benchmarks.report import align, save, source_commit
@@ -138,10 +140,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="fit the PEtab problems in its folders instead"
     )
+    parser.add_argument(
+        "--write-petab", type=Path, metavar="DIR", help="write the draws as PEtab folders instead"
+    )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/estimation/out"), metavar="DIR")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     chosen = [p for p in PROBLEMS if not options.only or p.name in options.only]
+    if options.write_petab is not None:
+        for problem in [p for p in petab_folders.exported() if p in chosen]:
+            for noise, seed in itertools.product(NOISES, range(options.draws)):
+                print(petab_folders.write(problem, noise, seed, options.write_petab))
+        return 0
     with threadpool_limits(1):
         if options.data is not None:
             return _petab(options.data, options.out)

@@ -3,6 +3,8 @@
 ``--only kinds``: largest error of the rates along the true path, relative to the largest rate.
 ``--only trust``: how often fits of each level of `FitInfo.trust`, and paths of each level of `trust_along`,
 are wrong for another initial state, on the development systems and on the records.
+``--only published``: share of unseen paths that are followed (R2 > .9), on twenty published systems in
+realistic units of which nothing was chosen; three records of 60 irregular samples each.
 """
 
 import hashlib
@@ -22,12 +24,14 @@ from benchmarks.harness.rows import ModelRow, Row
 from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
 from benchmarks.harness.trials import Problem
 from benchmarks.records.kinds import KINDS, SYSTEMS, Record, error, observe, true_field, unseen
+from benchmarks.records.published import PUBLISHED, RECORDS, Published
 from fim_dynsys.fields.inference import Trust
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.judging import judged
 
 MODELS = ("fim-ode", "sindy-strong", "sindy")
 SIGMAS = (0.0, 0.03)
+PUBLISHED_SIGMAS = (0.0, 0.03, 0.1)
 CONTEXTS = ((0.0, 50), (0.03, 60), (0.05, 24), (0.1, 60))
 """Noise in standard deviations of the states and number of samples, where trust is measured."""
 
@@ -149,10 +153,7 @@ def evaluate_trust(row: Row, asked: Asked) -> dict[str, Any]:
 
 
 def _unseen(model: VectorFieldModel, states: np.ndarray, t: np.ndarray) -> dict[str, Any]:
-    path = judged(model.field_, [states[0]], [t]).paths[0]
-    spread = np.maximum(np.sum((states - states.mean(axis=0)) ** 2, axis=0), 1e-300)
-    ended = not np.isfinite(path).all()
-    r2 = -np.inf if ended else float(np.mean(1.0 - np.sum((path - states) ** 2, axis=0) / spread))
+    r2 = _path_r2(model, states, t)
     info = model.field_.fit_info
     apart, along = info.inference.elsewhere, model.trust_along(states[0], t)
     return {
@@ -162,6 +163,14 @@ def _unseen(model: VectorFieldModel, states: np.ndarray, t: np.ndarray) -> dict[
         "elsewhere": float("nan") if apart is None else apart,
         "problems": len(info.problems),
     }
+
+
+def _path_r2(model: VectorFieldModel, states: np.ndarray, t: np.ndarray) -> float:
+    """Mean R2 of the states along a path from its first state; minus infinity where the path ends early."""
+    path = judged(model.field_, [states[0]], [t]).paths[0]
+    spread = np.maximum(np.sum((states - states.mean(axis=0)) ** 2, axis=0), 1e-300)
+    ended = not np.isfinite(path).all()
+    return -np.inf if ended else float(np.mean(1.0 - np.sum((path - states) ** 2, axis=0) / spread))
 
 
 def contexts(limit: int | None = None) -> list[tuple[Context, Asked]]:
@@ -230,6 +239,96 @@ def text_of_trust(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
     return f"{title}\n{report.align(lines)}"
 
 
+# ---------------------------------------------------------------------- published systems
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Records of a published system: its name, noise in standard deviations of the states, and its draw."""
+
+    system: str
+    sigma: float
+    seed: int
+
+
+def evaluate_published(row: Row, system: Published, draw: Draw) -> dict[str, Any]:
+    """Fit the records of a system; the R2 of each unseen path."""
+    assert isinstance(row, ModelRow)
+    fitted = attempt(partial(row.fit, **system.given(draw.sigma, draw.seed)))
+    scored = fitted.then(_of_unseen_paths, system)
+    outcome = {"seconds": fitted.seconds, "status": scored.status, "message": scored.message}
+    unknown = {"followed": 0.0, "least_r2": float("nan"), "warned": False, "trust": "", "equations": ""}
+    return outcome | (scored.value or unknown)
+
+
+def _of_unseen_paths(model: VectorFieldModel, system: Published) -> dict[str, Any]:
+    times, states = (of[RECORDS:] for of in system.paths())
+    found = [max(_path_r2(model, x, t), -1e6) for x, t in zip(states, times, strict=True)]
+    info = model.field_.fit_info
+    return {
+        "followed": float(np.mean([r2 > GOOD for r2 in found])),
+        "least_r2": min(found),
+        "warned": bool(info.problems),
+        "trust": "" if info.trust is None else info.trust.value,
+        "equations": "; ".join(model.equations(precision=3)),
+    }
+
+
+def run_published(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
+    """Every row on every system."""
+    jobs = [
+        Job(Draw(system.name, sigma, seed), "1", (system, Draw(system.name, sigma, seed)))
+        for system in cli.limited(list(PUBLISHED), options.limit)
+        for sigma in PUBLISHED_SIGMAS
+        for seed in options.seeds[: 1 if not sigma else None]
+    ]
+    found = cached_outcomes(
+        evaluate_published,
+        rows,
+        jobs,
+        options.out,
+        "published",
+        options.workers,
+        options.fresh,
+        progress=True,
+    )
+    return [pd.DataFrame(joined(rows, jobs, found)).drop(columns="message")]
+
+
+def summarise_published(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
+    """A line for each model and noise: the share of paths that are followed, and its error over systems."""
+    lines = []
+    for key, part in trials.groupby(["sigma", "model", "version"], sort=False):
+        of_systems = 100.0 * part.groupby("system")["followed"].mean()
+        line: dict[str, Any] = dict(zip(("sigma", "model", "version"), key, strict=True))
+        line |= {"n": len(part), "failures": int((part["status"] != "SUCCESS").sum())}
+        line |= {"percent_followed": of_systems.mean()}
+        line |= {"standard_error": of_systems.std(ddof=1) / np.sqrt(len(of_systems))}
+        wrong = part["followed"] < 1.0
+        marked = part["warned"].astype(bool) | (part["trust"] == Trust.LOW.value)
+        line |= {"wrong": int(wrong.sum()), "wrong_marked": int((wrong & marked).sum())}
+        line |= {"good_marked": int((~wrong & marked).sum())}
+        lines.append(line | {"seconds_median": part["seconds"].median(), "commit": commit})
+    return pd.DataFrame(lines)
+
+
+def text_of_published(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
+    """The printed report of `summarise_published`."""
+    models = list(dict.fromkeys(summary["model"]))
+    lines = [["noise", *models]]
+    for sigma, part in summary.groupby("sigma", sort=False):
+        by = part.set_index("model")
+        cells = [
+            f"{by.loc[m, 'percent_followed']:.0f} ± {by.loc[m, 'standard_error']:.0f}"
+            if m in by.index
+            else ""
+            for m in models
+        ]
+        lines.append([f"{100 * sigma:g} %", *cells])
+    title = f"Unseen paths of {len(PUBLISHED)} published systems with R2 > {GOOD}, percent"
+    return f"{title}\n{report.align(lines)}"
+
+
 STUDY = study.Study(
     "records",
     __doc__,
@@ -250,6 +349,14 @@ STUDY = study.Study(
             tables=("trust",),
             summary="trust_summary",
             report="trust",
+        ),
+        "published": study.Part(
+            run_published,
+            text_of_published,
+            summarise_published,
+            tables=("published",),
+            summary="published_summary",
+            report="published",
         ),
     },
     seeds=(0,),
