@@ -568,10 +568,15 @@ def _panel(axis: Any, own: pd.DataFrame, cells: list, published: Published | Non
 
 
 def source_commit(folder: Path) -> str:
-    """Return the short commit of the checkout that `folder` lies in, with ``+`` where files differ, or ""."""
+    """Return the short commit of the checkout that `folder` lies in, with ``+`` where code differs, or "".
+
+    Tables may differ: one run writes many, and those that come first are no reason to doubt the others.
+    """
     try:
         commit = _git(folder, "rev-parse", "--short=10", "HEAD")
-        return commit + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
+        code = [":/", ":(top,exclude)benchmarks/*/results/*", ":(top,exclude)benchmarks/results-state.json"]
+        changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", *code)
+        return commit + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return ""
 

@@ -1,7 +1,8 @@
 """``python -m benchmarks.results``: every committed table, in order, with today's versions.
 
 Each step is a benchmark of its own. It keeps its outcomes in a cache beside its tables, so that a run which
-was interrupted goes on where it stopped; steps that came to their end at this commit are not begun again.
+was interrupted goes on where it stopped. Steps that ended with the same versions of all models are not begun
+again; ``results-state.json``, which is committed with the tables, names these versions.
 ``--dry-run`` lists the commands. Data that may not be passed on are named by ``--data DIR``; without them
 their steps are left out, and said to be.
 """
@@ -15,10 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import fim_dynsys
 from benchmarks.report import source_commit
 
 _STATE = Path("benchmarks") / "results-state.json"
 _MODELS = ("fim-ode", "auto", "sindy-strong")
+_VERSIONED = (*_MODELS, "symbolic", "sindy", "equations", "fim-ode-neural")
 
 
 @dataclass(frozen=True)
@@ -93,15 +96,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--fresh", action="store_true", help="begin all steps again; caches stay")
     parser.add_argument("--state", type=Path, default=_STATE, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    commit = source_commit(Path(__file__).parent)
-    done = {} if options.fresh else _read(options.state, commit)
+    today = versions()
+    done = {} if options.fresh else _read(options.state, today)
     failed = 0
     for step in STEPS:
         if options.only and step.benchmark not in options.only:
             continue
         command = step.command(options.workers, options.data)
         if step.benchmark in done:
-            print(f"done at {commit}: {step.benchmark}")
+            print(f"done with these models: {step.benchmark}")
         elif step.data and options.data is None:
             print(f"left out, for want of --data: {step.benchmark}")
         elif options.dry_run:
@@ -114,7 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed += status != 0
             print(f"{step.benchmark}: {'failed' if status else 'done'} in {_hours(begun):.2f} h", flush=True)
             if status == 0:
-                done[step.benchmark] = {"commit": commit, "hours": round(_hours(begun), 3)}
+                commit = source_commit(Path(__file__).parent)
+                hours = round(_hours(begun), 3)
+                done[step.benchmark] = {"versions": today, "commit": commit, "hours": hours}
                 options.state.write_text(json.dumps(done, indent=2) + "\n", encoding="utf-8")
     if not options.dry_run and not failed:
         print("write the tables of the pages by: python -m tests.figures")
@@ -130,12 +135,17 @@ def _hours(begun: float) -> float:
     return (time.monotonic() - begun) / 3600
 
 
-def _read(path: Path, commit: str) -> dict[str, dict]:
-    """The steps that came to their end at this commit."""
+def versions() -> dict[str, str]:
+    """The version of each model whose rows are committed."""
+    return {name: fim_dynsys.load(name).version for name in _VERSIONED}
+
+
+def _read(path: Path, today: dict[str, str]) -> dict[str, dict]:
+    """The steps that came to their end with today's models."""
     if not path.is_file():
         return {}
     kept = json.loads(path.read_text(encoding="utf-8"))
-    return {name: facts for name, facts in kept.items() if facts["commit"] == commit}
+    return {name: facts for name, facts in kept.items() if facts["versions"] == today}
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def test_a_run_goes_on_and_reports_failures(monkeypatch, capsys, tmp_path):
         return int(command[2] == "benchmarks.inputs" and len(ran) < 3)
 
     monkeypatch.setattr(results, "run", run)
-    monkeypatch.setattr(results, "source_commit", lambda _: "abc1234")
+    monkeypatch.setattr(results, "versions", lambda: {"fim-ode": "1"})
     options = ["--only", "development", "inputs", "--state", str(state)]
     assert results.main(options) == 1
     assert ran == ["benchmarks.development", "benchmarks.inputs"] and set(json.loads(state.read_text())) == {
@@ -65,6 +65,6 @@ def test_a_run_goes_on_and_reports_failures(monkeypatch, capsys, tmp_path):
     }
     assert results.main(options) == 0
     assert ran[2:] == ["benchmarks.inputs"]
-    monkeypatch.setattr(results, "source_commit", lambda _: "def5678")
+    monkeypatch.setattr(results, "versions", lambda: {"fim-ode": "2"})
     assert results.main([*options, "--dry-run"]) == 0
-    assert "done at" not in capsys.readouterr().out.splitlines()[-1]
+    assert "done with" not in capsys.readouterr().out.splitlines()[-1]
