@@ -112,10 +112,10 @@ def earlier_name(old: str, new: str) -> Any:
     return property(found, doc=f"Earlier name of `{new}`.")
 
 
-def warn_of_rename(caller: str, old: str, new: str) -> None:
+def warn_of_rename(caller: str, old: str, new: str, stacklevel: int = 3) -> None:
     """Warn at the line of whoever called the function that calls this."""
     message = f"{caller}: {old} is called {new} since version 0.2. The earlier name goes in version 0.4."
-    warnings.warn(message, DeprecationWarning, stacklevel=3)
+    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
 
 
 def check_installed(caller: str, package: str, extra: str) -> None:

@@ -20,6 +20,7 @@ from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.errors import DataWarning, FitWarning, check_flags, check_whole, warn
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.inputs import as_trajectories
+from fim_dynsys.models.parameters import separate
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
 
@@ -264,7 +265,7 @@ def _alone(model: VectorFieldModel, job: _Job, models: Path | None) -> Row:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            one = model.with_own_parameters().fit(_read(job))
+            one = separate(model).fit(_read(job))
             _save(one, job, models)
         except Exception as error:  # of any model and any data: one must not end the others
             row = _row(job) | {"status": "failed", "seconds": time.process_time() - begun}
@@ -318,7 +319,7 @@ def _told(job: _Job, model: VectorFieldModel, texts: Sequence[str], seconds: flo
         "problems": "; ".join(info.problems),
         "warnings": "; ".join(texts),
         "equations": "; ".join(field.shown_equations(errors=False)),
-        "coefficients": [list(row) for row in field.coefficient_rows()],
+        "coefficients": [list(row) for row in field._coefficient_rows()],
         "seconds": seconds,
     }
 

@@ -36,16 +36,12 @@ OF_AUTHORS = {
         "infer",
         "infer_many",
         "restore",
-        "with_own_parameters",
     },
     VectorField: {
-        "coefficient_rows",
         "picture",
         "shown_equations",
         "stack",
         "with_fit_info",
-        "with_inference",
-        "with_report",
     },
     Trajectories: set(),
 }

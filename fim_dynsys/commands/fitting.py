@@ -21,6 +21,7 @@ from fim_dynsys.commands import installation, reading
 from fim_dynsys.errors import DataWarning, FimDynsysWarning, warn
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.parameters import separate
 from fim_dynsys.registry import load
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories.container import Trajectories
@@ -307,7 +308,7 @@ def _judged(made: VectorFieldModel, data: Trajectories, order: int, share: float
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FimDynsysWarning)  # those of the fit to all were given
         try:
-            copy = made.with_own_parameters()
+            copy = separate(made)
             copy.fit(early, order=order) if order != 1 else copy.fit(early)
         except ValueError as error:
             return {"share": share, "failed": " ".join(str(error).split())}

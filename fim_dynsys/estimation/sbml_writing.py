@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sympy import Expr
 
 _INSTALL = "pip install 'fim-dynsys[petab]'"
-_LEVEL, _VERSION = 3, 2
+_LEVEL, _VERSION = 3, 2  # of SBML: the newest
 _TAKEN = {"time", "avogadro", "pi", "exponentiale", "true", "false", "infinity", "inf", "nan", "notanumber"}
 """Names that formulas have for something else."""
 

@@ -1,7 +1,7 @@
 """The abstract vector field: what every model infers and every analysis reads."""
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import product
@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import real_array
 from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
-from fim_dynsys.fields.inference import Inference
 from fim_dynsys.fields.presentation import facts, flow_picture, html_block
 from fim_dynsys.fields.support import Smoothed, support_of_posterior
 from fim_dynsys.regions import Region
@@ -119,19 +118,11 @@ class VectorField(abc.ABC):
         """Notes of the inference (FitInfo)."""
         return self._fit_info
 
-    def with_fit_info(self, fit_info: FitInfo) -> Self:
-        """The same field with other notes of its inference."""
+    def with_fit_info(self, fit_info: FitInfo | None = None, **changed: Any) -> Self:
+        """The same field with other notes of its inference, or some of these changed."""
         other = copy(self)
-        other._fit_info = fit_info
+        other._fit_info = replace(self._fit_info if fit_info is None else fit_info, **changed)
         return other
-
-    def with_report(self, entries: Mapping[str, Any]) -> Self:
-        """The same field, these entries in the report of its inference."""
-        return self.with_fit_info(replace(self._fit_info, report={**self._fit_info.report, **entries}))
-
-    def with_inference(self, inference: Inference) -> Self:
-        """The same field with other facts of its inference, which its report is written from."""
-        return self.with_fit_info(replace(self._fit_info, inference=inference))
 
     @property
     def scales(self) -> Scales:
@@ -166,7 +157,7 @@ class VectorField(abc.ABC):
         """
         return []
 
-    def coefficient_rows(self) -> list[tuple[str, str, float]]:
+    def _coefficient_rows(self) -> list[tuple[str, str, float]]:
         """State, term and coefficient of each term; none where the field is no sum of terms."""
         return []
 

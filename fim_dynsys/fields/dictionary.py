@@ -152,7 +152,7 @@ class DictionaryField(VectorField):
         return self.dictionary.names(self.state_names)
 
     @property
-    def inner_errors(self) -> np.ndarray | None:
+    def _inner_errors(self) -> np.ndarray | None:
         """Standard errors (m, 2) of the numbers inside functions; None where they are not known."""
         return None
 
@@ -190,7 +190,7 @@ class DictionaryField(VectorField):
         if style == "plain":
             notation = TextNotation(self.state_names, precision)
             return [str(written(side, notation)) for side in self._right_hand_sides(given)]
-        names = self.dictionary.names(self.state_names, self.inner_errors if errors else None)
+        names = self.dictionary.names(self.state_names, self._inner_errors if errors else None)
         return [
             equation_text(column, names, precision, None if given is None else given[:, i])
             for i, column in enumerate(self._beyond_rounding().T)
@@ -198,7 +198,7 @@ class DictionaryField(VectorField):
 
     def _right_hand_sides(self, errors: np.ndarray | None = None) -> list[list[Fraction]]:
         """What is printed of each right-hand side."""
-        inner = None if errors is None else self.inner_errors
+        inner = None if errors is None else self._inner_errors
         return [
             right_hand_side(self.dictionary, column, None if errors is None else errors[:, i], inner)
             for i, column in enumerate(self._beyond_rounding().T)
@@ -224,7 +224,7 @@ class DictionaryField(VectorField):
         known = errors and self.has_errors
         return shown(self.state_names, self.equations(errors=known))
 
-    def coefficient_rows(self) -> list[tuple[str, str, float]]:
+    def _coefficient_rows(self) -> list[tuple[str, str, float]]:
         """State, term and coefficient of each term whose coefficient is not zero."""
         return coefficient_rows(self.state_names, self.get_feature_names(), self.coefficients)
 

@@ -97,7 +97,7 @@ class EnsembleField(Sequence[VectorField]):
         """
         found: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for member, weight in zip(self._fields, self._weights.tolist(), strict=True):
-            for state, term, coefficient in member.coefficient_rows():
+            for state, term, coefficient in member._coefficient_rows():
                 found.setdefault((state, term), []).append((coefficient, weight))
         place = {name: i for i, name in enumerate(self.state_names)}
         summaries = {key: _summary(np.array(values)) for key, values in found.items()}

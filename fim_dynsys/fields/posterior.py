@@ -130,7 +130,7 @@ class FittedField(_WithErrors):
         return None if self._errors is None else self._errors[:, : self.dim]
 
     @property
-    def inner_errors(self) -> np.ndarray | None:
+    def _inner_errors(self) -> np.ndarray | None:
         """Standard errors (m, 3) of the numbers inside functions; None where they are not known."""
         return None if self._errors is None else self._errors[:, self.dim :]
 

@@ -407,7 +407,7 @@ class SymbolicField(VectorField):
         known = errors and self.has_errors
         return shown(self.state_names, self.equations(errors=known))
 
-    def coefficient_rows(self) -> list[tuple[str, str, float]]:
+    def _coefficient_rows(self) -> list[tuple[str, str, float]]:
         """State, term and coefficient of each term whose coefficient is not zero."""
         return coefficient_rows(self.state_names, self.get_feature_names(), self.coefficients)
 

@@ -159,7 +159,7 @@ class Auto(SearchedModel):
             return field
         drawn, known = Rivals.alike(question.draws(self.portfolio_, N_DRAWS, 0)), field.fit_info.inference
         apart = deviation_elsewhere(field, drawn, samples_of(field, trajectories))
-        return field.with_inference(replace(known, elsewhere=together(known.elsewhere, apart)))
+        return field.with_fit_info(inference=replace(known, elsewhere=together(known.elsewhere, apart)))
 
     def _with_deviation_elsewhere(self, field: VectorField, context: Trajectories) -> VectorField:
         return field  # `_infer_to_keep` found it, by draws from all members
@@ -359,7 +359,7 @@ class Auto(SearchedModel):
             raise IndexError(f"{self._caller}: expected a row of alternatives_ below {len(rows)}, got {k!r}.")
         chosen = rows[k].field
         facts = replace(chosen.fit_info.inference, selected=True)
-        self._adopt(chosen.with_inference(facts), self.context_)
+        self._adopt(chosen.with_fit_info(inference=facts), self.context_)
         return self
 
     def alternatives(self) -> list[VectorFieldModel]:

@@ -28,6 +28,7 @@ from fim_dynsys.errors import (
     FitWarning,
     IgnoredInputWarning,
     warn,
+    warn_of_rename,
 )
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
@@ -112,6 +113,17 @@ class TrajectoryModel(abc.ABC):
         """Continue from the states `x0` (d,) or (n, d) to the times `t` (m,) or (n, m)."""
 
 
+_EARLIER = {
+    "uses_inputs": "inputs",
+    "uses_x_dot": "x_dot",
+    "weighs_x_dot": "rates",
+    "uses_sigma": "sigma",
+    "uses_order": "positions",
+    "accepts_missing": "missing",
+}
+"""Attributes of classes that said what one of `VectorFieldModel.takes` says."""
+
+
 class VectorFieldModel(FittedModel, TrajectoryModel):
     """A model that infers a vector field: scikit-learn estimator with the call surface of pysindy.SINDy.
 
@@ -124,22 +136,16 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         Fewest observed points (all trajectories together) it can work with.
     max_dim : int or None
         Largest dimension of the state, None for no limit.
-    uses_inputs : bool
-        Whether measured inputs `u` are used; its field is then a `DrivenField`.
-    uses_x_dot : bool
-        Whether `infer(trajectories, x_dot=[...])` makes use of given derivatives, one array
-        (n_i, d) for each trajectory.
-    weighs_x_dot : bool
-        Whether `fit` weighs given derivatives against the trajectories, after an inference without them, as
-        searches for equations have it. Other models never see them: a warning says that they had no effect.
-    uses_sigma : bool
-        Whether ``infer(trajectories, sigma=[...])`` makes use of known errors, one array (n_i, d) for each
-        trajectory.
-    uses_order : bool
-        Whether second-order equations are inferred from positions alone: ``infer(trajectories,
-        positions=[...])`` then receives the observed states, the others being velocities.
-    accepts_missing : bool
-        Whether single missing coordinates are used; otherwise only complete points are counted.
+    takes : frozenset of str
+        What `fit` may be given beside samples and times: "inputs" `u`, its field then being a `DrivenField`;
+        "x_dot", where ``infer(trajectories, x_dot=[...])`` makes use of given derivatives, one array (n_i, d)
+        for each trajectory; "rates", where `fit` weighs these against the trajectories after an inference
+        without them, as searches for equations have it (other models never see them: a warning says that
+        they had no effect); "sigma", where ``infer(trajectories, sigma=[...])`` makes use of known errors,
+        one array (n_i, d) for each trajectory; "positions", where second-order equations are inferred from
+        these alone: ``infer(trajectories, positions=[...])`` then receives the observed states, the others
+        being velocities; "missing", where single missing coordinates are used: otherwise only complete
+        points are counted.
     scale_equivariance : float or None
         Relative accuracy to which the units of states and time do not matter, where that is promised.
     field_classes : tuple of type
@@ -152,17 +158,19 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     """
 
     min_observations: int = 4
-    uses_inputs: bool = False
-    uses_x_dot: bool = False
-    weighs_x_dot: bool = False
-    uses_sigma: bool = False
-    uses_order: bool = False
-    accepts_missing: bool = False
+    takes: frozenset[str] = frozenset()
     scale_equivariance: float | None = None
     field_classes: tuple[type[KeptField], ...] = ()
     kind = ModelKind.FIELD
     history_: pd.DataFrame
     _sigma: Known | None = None  # of the context, as given to `fit`
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        for old, new in _EARLIER.items():
+            if old in vars(cls):
+                warn_of_rename(cls.__name__, old, f'"{new}" in takes', 4)  # the metaclass is between
+                cls.takes = cls.takes | {new} if vars(cls)[old] else cls.takes - {new}
 
     @property
     def max_dim(self) -> int | None:
@@ -235,7 +243,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             estimated. At single states, which are no trajectories, the rates decide alone. ``sindy``
             regresses them in place of its own.
         u : array (n, m) or (n,), list of such arrays, or function, optional
-            Inputs at the samples, or ``u(t)`` (m,) which is evaluated there; for models that `uses_inputs`.
+            Inputs at the samples, or ``u(t)`` (m,) which is evaluated there; for models that take "inputs".
         feature_names : list of str, optional
             Names of the states, and of the inputs or not; default those `x` carries, else x0, x1, ...
         forcing : mapping, optional
@@ -298,10 +306,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if forcing is not None or time:
             trajectories = forced(self._caller, trajectories, forcing, time)
         slopes = None if x_dot is None else derivative_list(self._caller, x_dot, trajectories)
-        if slopes is not None and self.uses_x_dot:
+        if slopes is not None and "x_dot" in self.takes:
             given["x_dot"] = slopes
         if sigma is not None:
-            if not self.uses_sigma:
+            if "sigma" not in self.takes:
                 raise ValueError(
                     f"{self._caller}.fit: expected no sigma, got one; 'fim-ode', 'sindy-strong', 'auto' and "
                     "'symbolic' take it."
@@ -318,8 +326,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
             field = self._inferred_with(trajectories, rates, given)
             if isinstance(field, DrivenField) and not omegas_of(field.input_names):
-                field = field.with_inference(
-                    field.fit_info.inference.noting(*held(self._caller, trajectories))
+                field = field.with_fit_info(
+                    inference=field.fit_info.inference.noting(*held(self._caller, trajectories))
                 )
             self._sigma = given.get("sigma")
             self._adopt(field, trajectories)
@@ -336,14 +344,14 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         IgnoredInputWarning
             Where the rates have no effect.
         """
-        if rates is not None and self.weighs_x_dot and (trajectories.n_obs == 1).all():
+        if rates is not None and "rates" in self.takes and (trajectories.n_obs == 1).all():
             return of_rates_alone(trajectories, rates)
         field = self._infer_to_keep(trajectories, **given)
         if rates is None:
             return field
         informed = None
         if (
-            self.weighs_x_dot
+            "rates" in self.takes
             and isinstance(field, DictionaryField)
             and self.get_params(deep=False).get("knowledge") is None
         ):
@@ -366,10 +374,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         )
 
     def _second_order(self, positions: Trajectories, order: int, given: dict[str, Any]) -> Trajectories:
-        if order != 2 or not self.uses_order:
-            orders = (
-                "1 or 2" if self.uses_order else "1; 'fim-ode', 'sindy-strong', 'symbolic' and 'auto' take 2"
-            )
+        if order != 2 or "positions" not in self.takes:
+            others = "1; 'fim-ode', 'sindy-strong', 'symbolic' and 'auto' take 2"
+            orders = "1 or 2" if "positions" in self.takes else others
             raise ValueError(f"{self._caller}.fit: expected order {orders}, got {order!r}.")
         if given:
             raise ValueError(
@@ -550,7 +557,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         DataWarning
             For coordinates that are constant over all observations.
         """
-        inputs = len(trajectories.input_names) if self.uses_inputs else 0
+        inputs = len(trajectories.input_names) if "inputs" in self.takes else 0
         if self.max_dim is not None and trajectories.dim + inputs > self.max_dim:
             both = " and inputs together" if inputs else ""
             got = f"{trajectories.dim} and {inputs}" if inputs else f"{trajectories.dim}"
@@ -565,9 +572,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 f"{self._caller}: expected observations of every state, got none of {', '.join(never)}; "
                 "leave out the columns that hold nothing but missing values."
             )
-        observed = int(seen.sum(axis=0).min() if self.accepts_missing else seen.all(axis=1).sum())
+        observed = int(seen.sum(axis=0).min() if "missing" in self.takes else seen.all(axis=1).sum())
         if observed < self.min_observations:
-            apart = not self.accepts_missing and len(seen) >= self.min_observations
+            apart = "missing" not in self.takes and len(seen) >= self.min_observations
             raise ValueError(
                 f"{self._caller}: expected at least {self.min_observations} observed points, got {observed}"
                 + (
@@ -577,7 +584,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                     else "; give more samples or trajectories."
                 )
             )
-        if trajectories.input_names and not self.uses_inputs:
+        if trajectories.input_names and "inputs" not in self.takes:
             raise ValueError(
                 f"{self._caller}: expected no inputs u, got {', '.join(trajectories.input_names)}; its "
                 "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take "
@@ -620,13 +627,13 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             within = deviation_by_errors(field, seen)
             if within is not None or apart <= OPEN:
                 apart = None if within is None else together(apart, within)
-        return field.with_inference(replace(known, elsewhere=apart))
+        return field.with_fit_info(inference=replace(known, elsewhere=apart))
 
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
         """The field's `fit_info` with how well it fits what was observed, but for outliers."""
         kept = samples_of(field, trajectories)
         info = compared(field, kept, self._sigma)
-        if self.accepts_missing:
+        if "missing" in self.takes:
             info = noting_gaps(info, kept)
         return noting_few_samples(field, info, kept, self._sigma is not None)
 
@@ -787,7 +794,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if saved.content is None:
             field = self.infer(saved.context, **({} if sigma is None else {"sigma": sigma}))
             if "fine-tuning" in saved.report:
-                field = field.with_report({"fine-tuning": saved.report["fine-tuning"]})
+                about = {"fine-tuning": saved.report["fine-tuning"]}
+                field = field.with_fit_info(report={**field.fit_info.report, **about})
         else:
             kinds = {kind.__name__: kind for kind in self._kept_classes()}
             if saved.content not in kinds:
@@ -803,7 +811,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         self._adopt(field, saved.context)
         if apart is not None:  # found by the fit, draws included
             facts = self.field_.fit_info.inference
-            self.field_ = self.field_.with_inference(replace(facts, elsewhere=apart))
+            self.field_ = self.field_.with_fit_info(inference=replace(facts, elsewhere=apart))
         return self
 
     @classmethod

@@ -132,8 +132,7 @@ class EquationsModel(EstimatedModel):
     name = "equations"
     version = "1"
     min_observations = 2
-    accepts_missing = True
-    uses_inputs = uses_sigma = True
+    takes = frozenset({"missing", "inputs", "sigma"})
 
     def __init__(
         self,

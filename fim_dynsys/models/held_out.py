@@ -16,6 +16,7 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.inputs import Observations, as_trajectories
+from fim_dynsys.models.parameters import separate
 from fim_dynsys.models.paths import path_score
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -153,7 +154,7 @@ def _wrapped(model: Any) -> Any:
 def _measured(
     name: str, model: VectorFieldModel, seen: Trajectories, unseen: Trajectories, horizon: float | None
 ) -> tuple[float, ...]:
-    copy = model.with_own_parameters()
+    copy = separate(model)
     began = time.process_time()
     try:
         copy.fit(seen)

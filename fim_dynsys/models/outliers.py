@@ -73,7 +73,7 @@ def with_outliers_of(field: _F, other: VectorField) -> _F:
 
 def _noted(field: _F, count: int) -> _F:
     said = f"{count} outlier{'s' if count > 1 else ''} left out"
-    return field.with_inference(replace(field.fit_info.inference, outliers=count).noting(said))
+    return field.with_fit_info(inference=replace(field.fit_info.inference, outliers=count).noting(said))
 
 
 def _share(some: list[np.ndarray], others: list[np.ndarray]) -> bool:

@@ -2,7 +2,14 @@
 
 import inspect
 from copy import copy, deepcopy
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+_Model = TypeVar("_Model", bound="Estimator")
+
+
+def separate(model: _Model) -> _Model:
+    """A copy whose fits leave a model as it is: pysindy's objects are written to."""
+    return copy(model).set_params(**deepcopy(model.get_params(deep=False)))
 
 
 class Estimator:
@@ -62,10 +69,6 @@ class Estimator:
         for name, values in nested.items():
             getattr(self, name).set_params(**values)
         return self
-
-    def with_own_parameters(self) -> Self:
-        """A copy whose fits leave this model as it is: pysindy's objects are written to."""
-        return copy(self).set_params(**deepcopy(self.get_params(deep=False)))
 
     def __repr__(self) -> str:
         given = []

@@ -189,7 +189,7 @@ class Question:
         with np.errstate(all="ignore"):
             rates = np.stack([rival(x) for rival in rivals.fields])
             apart = deviation(field(x), rates, rivals.weights)
-        return field.with_inference(replace(field.fit_info.inference, elsewhere=apart))
+        return field.with_fit_info(inference=replace(field.fit_info.inference, elsewhere=apart))
 
     def draws(self, found: Portfolio, n: int, seed: int, temperature: float = 1.0) -> list[VectorField]:
         """Fields of candidates that `Portfolio.draws` draws, in the units and order of the data.

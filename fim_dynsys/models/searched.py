@@ -81,7 +81,7 @@ class SearchedModel(Asking, VectorFieldModel):
     """
 
     min_observations = 5
-    uses_inputs = uses_order = uses_sigma = accepts_missing = weighs_x_dot = True
+    takes = frozenset({"inputs", "positions", "sigma", "missing", "rates"})
     _leaves_outliers_out: ClassVar[bool] = True
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it

@@ -65,8 +65,7 @@ class SINDy(VectorFieldModel):
     name = "sindy"
     version = "1"
     min_observations = 3
-    uses_inputs = True
-    uses_x_dot = True
+    takes = frozenset({"inputs", "x_dot"})
     equation_style = "pysindy"
 
     def __init__(

@@ -27,7 +27,7 @@ def check_refusals(model: VectorFieldModel, data: Data) -> None:
     before = dict(vars(model))
     control: Any = t  # whatever it is
     cases = bad_data(model.fit, x, t)
-    if not model.uses_inputs:
+    if "inputs" not in model.takes:
         cases["inputs"] = lambda: model.fit(x, t, u=control)
     cases["x_dot of another shape"] = lambda: model.fit(x, t, x_dot=x[:-1])
     cases["too few names"] = lambda: model.fit(x, t, feature_names=["a"] * (d + 1))
@@ -63,7 +63,7 @@ def check_warnings(factory: Factory, data: Data) -> None:
     (x, *_), (t, *_) = data
     model = factory()
     warned = caught(lambda: model.fit(x, t, x_dot=np.gradient(x, t, axis=0)), IgnoredInputWarning)
-    wanted = 0 if model.uses_x_dot or model.weighs_x_dot else 1
+    wanted = 0 if model.takes & {"x_dot", "rates"} else 1
     require(warned == wanted, "x_dot: expected one IgnoredInputWarning exactly where it has no effect")
     warned = caught(lambda: model.predict(x, u=t), IgnoredInputWarning)
     require(warned == 1, "inputs: expected one IgnoredInputWarning from a model that was fitted without")

@@ -40,7 +40,7 @@ def test_facts_win_over_free_entries_of_the_report():
     assert info.report["candidates"] == 4 and info.report["outliers"] == 3
     assert info.report["chosen by"] == "select" and info.report["ranked by"] == "BIC"
     field = CallableField(lambda x: -x, 1).with_fit_info(info)
-    changed = field.with_inference(replace(FACTS, selected=False))
+    changed = field.with_fit_info(inference=replace(FACTS, selected=False))
     assert changed.fit_info.report["chosen by"] == "BIC"
     assert field.fit_info.report["chosen by"] == "select"
     assert np.array_equal(changed([[2.0]]), [[-2.0]])

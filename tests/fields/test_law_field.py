@@ -27,7 +27,7 @@ def test_errors_and_bands_are_those_of_the_roots():
     roots[0, 0, 0], roots[1, 1, 1] = 3e-3, 4e-4  # of the first coefficient, and of the number inside
     field = law(roots)
     np.testing.assert_allclose(field.standard_errors, [[3e-3], [0.0]])
-    np.testing.assert_allclose(field.inner_errors, [[0.0, 0.0, 0.0], [4e-4, 0.0, 0.0]])
+    np.testing.assert_allclose(field._inner_errors, [[0.0, 0.0, 0.0], [4e-4, 0.0, 0.0]])
     by_rate = 2.0 * X * np.cos(0.7 * X)
     mimic = 0.79 * t.ppf(0.95, 1) / norm.ppf(0.95)  # a law may not be the true one
     expected = mimic * np.hypot(3e-3 * X, 4e-4 * by_rate)

@@ -128,7 +128,7 @@ def test_errors_that_do_not_fit_are_refused(sigma):
 
 
 class Unweighed(StrongSINDy):
-    uses_sigma = False
+    takes = StrongSINDy.takes - {"sigma"}
 
 
 OPTIONS = {"fim-ode": {}, "auto": {"effort": "fast"}}

@@ -43,7 +43,7 @@ class LeastSquares(VectorFieldModel):
     """Ridge regression of differences on monomials; solved exactly, so results are known."""
 
     name, version = "least-squares", "1"
-    min_observations, max_dim, uses_x_dot = 6, 3, True
+    min_observations, max_dim, takes = 6, 3, frozenset({"x_dot"})
     scale_equivariance = 1e-6
 
     def __init__(self, degree=1, ridge=1e-12):
@@ -995,3 +995,12 @@ def test_a_forecast_of_an_array_over_one_number_says_what_it_needs():
     model = fim_dynsys.load("sindy-strong").fit(x, t)
     with pytest.raises(ValueError, match=r"sindy-strong.forecast: expected times .* got 5.0; .*from_arrays"):
         model.forecast(x, 5.0)
+
+
+def test_earlier_names_of_what_a_model_takes_still_count():
+    with pytest.warns(DeprecationWarning, match='uses_sigma is called "sigma" in takes since version 0.2'):
+
+        class Earlier(LeastSquares):
+            uses_sigma, uses_x_dot = True, False
+
+    assert Earlier.takes == {"sigma"} and LeastSquares.takes == {"x_dot"}

@@ -133,7 +133,7 @@ def test_numbers_that_no_fit_confirms_have_no_errors():
 
 def test_regressions_of_slopes_have_no_errors():
     model = StrongSINDy(refined=0).fit(observed(OSCILLATOR, 0), T)
-    assert model.field_.standard_errors is None and model.field_.inner_errors is None
+    assert model.field_.standard_errors is None and model.field_._inner_errors is None
 
 
 @pytest.mark.parametrize("errors", [np.ones((3, 2)), np.full((3, 5), np.nan), np.full((3, 5), -1.0)])

@@ -182,7 +182,8 @@ class DecodedFIMODE(PretrainedModel):
         (complete,) = self._complete([trajectories])
         found = tune_network(self._untuned, complete, how, deadline, progress, checkpoint)
         model = clone(self).set_params(delta=found.delta)
-        field = model.infer(trajectories).with_report({"fine-tuning": found.about})
+        field = model.infer(trajectories)
+        field = field.with_fit_info(report={**field.fit_info.report, "fine-tuning": found.about})
         return model._tuned(Tuned(field, found.history), trajectories)
 
     def _to_save(self) -> SavedModel:

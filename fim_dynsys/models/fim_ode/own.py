@@ -101,7 +101,7 @@ class FIMODE(Asking, PretrainedModel):
     """
 
     name = "fim-ode"
-    uses_inputs = uses_order = uses_sigma = accepts_missing = weighs_x_dot = True
+    takes = frozenset({"inputs", "positions", "sigma", "missing", "rates"})
 
     def __init__(
         self,

@@ -277,7 +277,8 @@ class _Search:
             "standard_errors": best.gain_over(none),
             "ended": ended,
         }
-        return Tuned(field.with_report({"fine-tuning": about}), self._history(best))
+        report = {**field.fit_info.report, "fine-tuning": about}
+        return Tuned(field.with_fit_info(report=report), self._history(best))
 
     def _history(self, best: _Scored) -> pd.DataFrame:
         rows: list[tuple] = []
