@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fim_dynsys.analyze.cycles.sliding import Sliding
 from fim_dynsys.analyze.results import has_exact_jacobian
 from fim_dynsys.analyze.tangent import CountedField
 from fim_dynsys.fields.base import VectorField
@@ -36,6 +37,8 @@ class Chart:
         Sign of each state that is a logarithm here, 0 for the others.
     keeps : ndarray (d,) of bool
         States that could be logarithms and are not.
+    sliding : Sliding
+        Where paths slide along jumps of the field.
     """
 
     field: VectorField
@@ -43,6 +46,7 @@ class Chart:
     box: Region
     signs: np.ndarray
     keeps: np.ndarray
+    sliding: Sliding
 
     @property
     def length(self) -> np.ndarray:
@@ -77,6 +81,11 @@ class Chart:
         if self.signs.any():
             inside &= np.all((self.signs == 0) | (z > _LOWEST), axis=-1)
         return inside
+
+    def ends(self, z: np.ndarray, direction: int) -> np.ndarray:
+        """At which coordinates ``(n, d)`` paths end: outside, or next to a jump along which they slide."""
+        ends = ~self.inside(z)
+        return ends | self.sliding.holds(self.states(z), direction) if self.sliding else ends
 
 
 class LogarithmicField(VectorField):
@@ -138,7 +147,8 @@ def charts(field: CountedField, region: Region, margin: float) -> list[Chart]:
     """
     box = region.widened(margin)
     keeps = keep_signs(field, region)
-    plain = Chart(field, region, box, np.zeros(field.dim, dtype=int), keeps)
+    sliding = Sliding(field, region)
+    plain = Chart(field, region, box, np.zeros(field.dim, dtype=int), keeps, sliding)
     if not keeps.any():
         return [plain]
     # In the plane no cycle lies in a face; in space the cycle of two species is one where a third is zero.
@@ -148,9 +158,8 @@ def charts(field: CountedField, region: Region, margin: float) -> list[Chart]:
     signs = np.where(keeps, np.sign(x).astype(int), 0)
     kinds, counts = np.unique(signs, axis=0, return_counts=True)
     for kind in kinds[np.argsort(-counts, kind="stable")]:
-        found.append(
-            Chart(LogarithmicField(field, kind, exact), region, box, kind, np.zeros(field.dim, dtype=bool))
-        )
+        logarithmic = LogarithmicField(field, kind, exact)
+        found.append(Chart(logarithmic, region, box, kind, np.zeros(field.dim, dtype=bool), sliding))
     return found
 
 

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
 
-from fim_dynsys.analyze.cycles.charts import charts
+from fim_dynsys.analyze.cycles.charts import Chart, charts
 from fim_dynsys.analyze.cycles.planar import contradictions, search_beside, search_rays
 from fim_dynsys.analyze.cycles.search import (
     MEMBERS,
@@ -19,7 +19,7 @@ from fim_dynsys.analyze.cycles.search import (
     Search,
     SeedEnd,
 )
-from fim_dynsys.analyze.jumps import described
+from fim_dynsys.analyze.jumps import described, discontinuities_within
 from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
 from fim_dynsys.analyze.results import (
     SUPPORTED,
@@ -104,6 +104,11 @@ class LimitCycles(Result):
     jumps : str
         Where the field jumps along an orbit, in words. Multipliers then come from neighbours of it, and
         `liouville_error` is NaN.
+    sliding : ndarray (n,) of bool
+        Whether an orbit slides along a jump for part of the time, as of a block that sticks to a belt. It is
+        reached in finite time: its multiplier is 0.
+    held_at : str
+        Where paths slid along jumps, or ran out of steps at them, in words.
     """
 
     drawn_by = "fim_dynsys.plot.objects:limit_cycles"
@@ -125,6 +130,8 @@ class LimitCycles(Result):
     refused: int = 0
     from_data: bool = False
     jumps: str = ""
+    sliding: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=bool))
+    held_at: str = ""
 
     def __len__(self) -> int:
         return len(self.period)
@@ -163,6 +170,14 @@ class LimitCycles(Result):
             notes.append(f"{closed} refused: their multipliers contradict the divergence along them.")
         if self.jumps:
             notes.append(f"{self.jumps}: multipliers by neighbouring orbits, which cross it too")
+        if self.sliding.any():
+            count = counted(int(self.sliding.sum()), "cycle")
+            notes.append(f"{count} with sliding along {self.held_at}: multiplier 0, reached in finite time.")
+        elif self.held_at:
+            notes.append(
+                f"Paths slide along jumps of the field, {self.held_at}: cycles that do so are found in the "
+                "plane alone, where a jump is at one value of a state."
+            )
         if self.from_data and len(self):
             notes.append(
                 "no errors: cycle_bands gives intervals of periods and multipliers over drawn fields."
@@ -188,6 +203,7 @@ class LimitCycles(Result):
             "orbits": (("cycle", "phase", "state"), orbits),
             **variables,
             **texts,
+            "sliding": (("cycle",), self.sliding),
             "seeds_ended": (("seed_end",), np.array([self.seed_ends.get(end, 0) for end in SeedEnd])),
             "seed_end": (("seed_end",), np.array([str(end) for end in SeedEnd])),
         }
@@ -370,6 +386,7 @@ def search_cycles(
                 search = Search(chart, metered, budget, closest, n_saddles)
                 own = chart.coordinates(seeds[chart.holds(seeds)])
                 if field.dim == 2:
+                    search.run_sliding()
                     search_rays(search)
                 for direction in directions:
                     done = bar.n
@@ -385,8 +402,19 @@ def search_cycles(
                 ends += search.ends
                 iterations, refused = iterations + search.iterations, refused + search.refused
                 exhausted |= search.exhausted
+    held_at = _held_at(metered, region, search.chart, ends) if field.dim > 1 else ""
     effort = Effort(n_seeds if field.dim > 1 else 0, iterations, metered.points, budget, exhausted)
-    return _result(field, region, found, against, ends, refused, effort)
+    return _result(field, region, found, against, ends, refused, effort, held_at)
+
+
+def _held_at(field: CountedField, region: Region, chart: Chart, ends: Counter[SeedEnd]) -> str:
+    """Where paths slid along jumps, in words; of other jumps, where they ran out of steps at these."""
+    if chart.sliding:
+        return chart.sliding.named(field.state_names) if ends[SeedEnd.SLIDING] else ""
+    if not ends[SeedEnd.OUT_OF_STEPS] + ends[SeedEnd.SINGULAR]:
+        return ""
+    jumps = [jump for jump in discontinuities_within(field, region, field.scales.speed) if not jump.pole]
+    return described(jumps, field.state_names, region.size) if jumps else ""
 
 
 def _again(cycle: Cycle, others: Sequence[Cycle]) -> bool:
@@ -408,6 +436,7 @@ def _result(
     ends: Counter[SeedEnd],
     refused: int,
     effort: Effort,
+    held_at: str,
 ) -> LimitCycles:
     found = sorted(found, key=lambda cycle: (cycle.kind is not CycleKind.STABLE, cycle.orbit.period))
     d = field.dim
@@ -443,6 +472,8 @@ def _result(
         refused=refused,
         from_data=field.context is not None,
         jumps=described(jumps, field.state_names, region.size) if jumps else "",
+        sliding=np.array([cycle.slides for cycle in found], dtype=bool),
+        held_at=held_at,
         effort=effort,
         state_names=names,
         units=units,

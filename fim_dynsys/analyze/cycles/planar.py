@@ -88,7 +88,7 @@ class _Line:
                 rtol=_RTOL,
                 max_steps=_STEPS,
                 escape=search.chart.escape,
-                until=lambda z: ~search.chart.inside(z),
+                until=lambda z: search.chart.ends(z, 1),
             )
             away = (solution.x - self.origin) / length
             height, place = away @ normal * sense[rows, None], away @ self.along
@@ -184,7 +184,9 @@ class _Line:
         """Whether a known cycle crosses the line between the starts of a bracket."""
         normal = np.array([-self.along[1], self.along[0]])
         for cycle in self.search.found:
-            away = (cycle.samples - self.origin) / self.search.length
+            # The first once more: where it lies on the line, rounding decides on which side the last one is.
+            samples = np.concatenate([cycle.samples, cycle.samples[:1]])
+            away = (samples - self.origin) / self.search.length
             height, place = away @ normal, away @ self.along
             k = np.flatnonzero((height[:-1] < 0) != (height[1:] < 0))
             at = place[k] + height[k] / (height[k] - height[k + 1]) * (place[k + 1] - place[k])

@@ -27,6 +27,7 @@ class FlightEnd(Enum):
     REST = auto()
     LEFT = auto()
     SINGULAR = auto()
+    SLIDING = auto()
     OUT_OF_STEPS = auto()
     OUT_OF_TIME = auto()
 
@@ -98,9 +99,11 @@ def fly(chart: Chart, x: np.ndarray, direction: int, window: float, max_steps: i
         rtol=_SCOUT_RTOL,
         escape=chart.escape,
         max_steps=max_steps,
-        until=lambda z: ~chart.inside(z),
+        until=lambda z: chart.ends(z, direction),
     )
     ends = np.array([_ENDS[Status(int(status))] for status in solution.status], dtype=object)
+    stopped = np.flatnonzero(solution.status == Status.EVENT)
+    ends[stopped[chart.inside(solution.x_stop[stopped])]] = FlightEnd.SLIDING
     rows = np.flatnonzero(solution.status == Status.SUCCESS)
     velocity = direction * field(solution.x[rows])
     moving = np.linalg.norm(velocity[:, -1] / field.scales.speed, axis=1) > 10 * _SCOUT_RTOL

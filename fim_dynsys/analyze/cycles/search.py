@@ -22,6 +22,7 @@ from fim_dynsys.analyze.cycles.returns import (
 from fim_dynsys.analyze.cycles.shooting import (
     Floquet,
     Orbit,
+    Shot,
     correct_orbit,
     floquet,
     refined,
@@ -54,6 +55,8 @@ _STIFF_STEPS = 500
 _AT_REST = 1e-6  # distance from an attracting equilibrium, in lengths
 _BETTER = 0.1  # after a failure, a trajectory must return so much closer before it is tried again
 _FAILURES, _CLOSEST_THEN = 10, 1e-3  # after so many failures in all, any trajectory must
+# The same of a field with jumps, of which Newton's method sees nothing, and its steps there.
+_FAILURES_AT_JUMPS, _ITERATIONS, _ITERATIONS_AT_JUMPS = 1, 12, 6
 _TRIVIAL_ACROSS = 1e-2  # |mu - 1| along the flow beyond which neighbours of an orbit across jumps say nothing
 _SAME = 1e-3  # distance from a cycle, relative to its size, from which a path goes nowhere else
 # Distance of equal orbits, relative to their size: they are closed to 1e-8 and known a little worse, by the
@@ -103,6 +106,8 @@ class SeedEnd(StrEnum):
     """By more than the region's own size."""
     SINGULAR = "at poles or jumps"
     """Steps shrank to nothing, or the field is not finite."""
+    SLIDING = "sliding along jumps"
+    """It came to a jump of the field that holds it from both sides."""
     OUT_OF_STEPS = "out of steps"
     """It took more steps than one path may."""
     WANDERED = "elsewhere"
@@ -115,6 +120,7 @@ _ENDS = {
     FlightEnd.REST: SeedEnd.REST,
     FlightEnd.LEFT: SeedEnd.LEFT,
     FlightEnd.SINGULAR: SeedEnd.SINGULAR,
+    FlightEnd.SLIDING: SeedEnd.SLIDING,
     FlightEnd.OUT_OF_STEPS: SeedEnd.OUT_OF_STEPS,
     FlightEnd.OUT_OF_TIME: SeedEnd.CUT_SHORT,
 }
@@ -131,6 +137,7 @@ class Cycle:
     size: float
     kind: CycleKind
     jumps: Sequence[Discontinuity] = ()
+    slides: bool = False
 
     def distance(self, z: np.ndarray) -> np.ndarray:
         """Distance of points ``(..., d)`` from the orbit's samples across the flow, in lengths; ``(...)``."""
@@ -185,6 +192,7 @@ class Search:
         self.field, self.length = chart.field, chart.length
         self.closest, self.n_saddles = closest, n_saddles
         self.found: list[Cycle] = []
+        self.met: list[Cycle] = []  # and those not listed: outside the region, or refused across jumps
         self.ends: Counter[SeedEnd] = Counter()
         self.iterations = self.failures = self.refused = 0
         self.exhausted = self.grazed = False
@@ -224,7 +232,7 @@ class Search:
             self.ends[SeedEnd.REST] += int((~going).sum())
             distances = np.empty((0, len(going)))
             for i in np.flatnonzero(going).tolist():
-                newer = [cycle.distance(flight.x[:, -1]) for cycle in self.found[len(distances) :]]
+                newer = [cycle.distance(flight.x[:, -1]) for cycle in self.met[len(distances) :]]
                 distances = np.concatenate([distances, np.reshape(newer, (-1, len(going)))])
                 going[i], needed[i] = self._follow(flight, i, direction, needed[i], distances[:, i])
                 bar.update()
@@ -233,6 +241,21 @@ class Search:
             bar.update((ROUNDS - round_ - 1) * (n_before - len(x)) + n_before - len(flight.rows))
             window *= 2
         self.ends[SeedEnd.WANDERED] += len(x)
+
+    def run_sliding(self) -> None:
+        """List the cycles of the plane that slide along jumps; what slides to one place goes on as one."""
+        for slid in self.chart.sliding.cycles(self.chart.box, SAMPLES):
+            samples, d = self.chart.coordinates(slid.samples), self.field.dim
+            if not self.chart.region.contains(slid.samples).any():
+                continue
+            nodes = samples[: -1 : SAMPLES // _NODES]
+            shot = Shot(np.zeros_like(nodes), np.zeros((len(nodes), d, d)), self.field(nodes), np.nan, False)
+            gap = float(np.abs(slid.gap / self.counted.scales.length).max())
+            orbit = Orbit(nodes[0], slid.period, nodes, gap, True, 0.0, 0, shot, self.length)
+            known = Floquet(np.array([1.0, 0.0], dtype=complex), np.array([0.0, -np.inf]), 0.0, np.nan)
+            size = _size(samples, self.length)
+            cycle = Cycle(self.chart, orbit, known, samples, size, CycleKind.STABLE, slides=True)
+            self._list(cycle)
 
     def run_implicit(self) -> None:
         """Follow states at which explicit steps are held down with an implicit integrator."""
@@ -259,7 +282,7 @@ class Search:
         new = new and size > SMALLEST and bool((known.log_moduli[1:] < -_NEUTRAL).all())
         if new and passes(known):
             jumps = jumps_along(self.counted, self.chart.states(samples))
-            self.found.append(Cycle(self.chart, orbit, known, samples, size, CycleKind.STABLE, jumps))
+            self._list(Cycle(self.chart, orbit, known, samples, size, CycleKind.STABLE, jumps))
             return True
         self.refused += new
         return False
@@ -291,11 +314,11 @@ class Search:
         self, flight: Flight, i: int, direction: int, needed: float, distances: np.ndarray
     ) -> tuple[bool, float]:
         """Whether trajectory i is worth following further, and how closely it must return next time."""
-        if any(distance < _SAME * cycle.size for distance, cycle in zip(distances, self.found, strict=True)):
+        if any(distance < _SAME * cycle.size for distance, cycle in zip(distances, self.met, strict=True)):
             self.ends[SeedEnd.CYCLE] += 1
             return False, needed
         going = flight.path_length(i, self.length) < _LONGEST_PATH
-        if self.failures >= _FAILURES:
+        if self.failures >= (_FAILURES_AT_JUMPS if self.chart.sliding else _FAILURES):
             needed = min(needed, _CLOSEST_THEN)
         back = near_return(flight.x[i], flight.velocity[i], flight.step, self.length, needed)
         if back is not None and self._listed_of_families() >= MEMBERS and back.gap < _CLOSING:
@@ -323,11 +346,12 @@ class Search:
         """Whether a return may well be one to a known orbit: it is about as close as it is to itself."""
         return any(
             distance < 3 * back.gap * back.size and abs(back.period - cycle.orbit.period) < 0.1 * back.period
-            for distance, cycle in zip(distances, self.found, strict=True)
+            for distance, cycle in zip(distances, self.met, strict=True)
         )
 
     def _correct(self, nodes: np.ndarray, period: float, size: float) -> Orbit | None:
-        orbit = self._counted(correct_orbit(self.field, nodes, period, self.length, 12))
+        most = _ITERATIONS_AT_JUMPS if self.chart.sliding else _ITERATIONS
+        orbit = self._counted(correct_orbit(self.field, nodes, period, self.length, most))
         # A guess near a focus may shrink to the equilibrium, which closes too.
         if not orbit.converged or _size(orbit.nodes, self.length) < max(SMALLEST, 0.2 * size):
             return None
@@ -341,6 +365,7 @@ class Search:
         """List an orbit that is new, lies in the region at least partly, and passes its checks."""
         orbit, samples = self._once_round(orbit)
         if not self.chart.region.contains(self.chart.states(samples)).any():
+            self._pass_over(orbit, samples)
             return
         for cycle in self.found:
             same_period = abs(cycle.orbit.period - orbit.period) < SAME_PERIOD * orbit.period
@@ -354,6 +379,7 @@ class Search:
         if jumps:
             known = floquet_across(self.field, samples, orbit.period)
             if not known.trivial_error < _TRIVIAL_ACROSS:
+                self._pass_over(orbit, samples)
                 self.refused += 1
                 return
         elif not passes(known):
@@ -365,7 +391,19 @@ class Search:
         size = _size(samples, self.length)
         kind = self._kind(orbit, known, size)
         if kind is not CycleKind.CENTRE or self._listed_of_families() < MEMBERS:
-            self.found.append(Cycle(self.chart, orbit, known, samples, size, kind, jumps))
+            self._list(Cycle(self.chart, orbit, known, samples, size, kind, jumps))
+
+    def _list(self, cycle: Cycle) -> None:
+        self.found.append(cycle)
+        self.met.append(cycle)
+
+    def _pass_over(self, orbit: Orbit, samples: np.ndarray) -> None:
+        """Remember an orbit that is not listed, so that no other path towards it is corrected."""
+        unknown = Floquet(
+            np.full(self.field.dim, np.nan + 0j), np.full(self.field.dim, np.nan), np.nan, np.nan
+        )
+        size = _size(samples, self.length)
+        self.met.append(Cycle(self.chart, orbit, unknown, samples, size, CycleKind.DEGENERATE))
 
     def _once_round(self, orbit: Orbit) -> tuple[Orbit, np.ndarray]:
         """The same orbit with its least period, where Newton's method went round several times; samples."""

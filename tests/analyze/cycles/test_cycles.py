@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 from fim_dynsys import CallableField, Region, Trajectories, systems
 from fim_dynsys.analyze import basins, fixed_points
@@ -431,3 +432,87 @@ def test_a_cycle_of_data_points_to_its_bands_and_repeats_what_the_fit_warned_of(
     for result in (cycles, fixed_points(fitted), basins(fitted, resolution=4, n_sample=4)):
         assert str(result).splitlines()[-1] == "the fit of this field warned: its path leaves the data"
         assert result.to_xarray().attrs["fit_problems"] == "its path leaves the data"
+
+
+def on_a_belt(friction, speed, damping=0.0):
+    """A block on a moving belt, held by a spring: friction by the speed of slipping, towards the belt."""
+
+    def rates(s):
+        slip = speed - s[:, 1]
+        force = np.sign(slip) * friction(np.abs(slip))
+        return np.stack([s[:, 1], -s[:, 0] - damping * s[:, 1] + force], axis=1)
+
+    return CallableField(rates, 2, state_names=["x", "v"])
+
+
+def stick_slip_period(friction, speed, damping):
+    """Slipping by an equation of one side alone until the block has the belt's speed; then it sticks."""
+    leaves = friction(0.0) - damping * speed
+
+    def slips(t, s):
+        return [s[1], -s[0] - damping * s[1] + friction(speed - s[1])]
+
+    def caught(t, s):
+        return s[1] - speed
+
+    caught.terminal, caught.direction = True, 1
+    path = solve_ivp(slips, (0, 100), [leaves, speed], "DOP853", events=caught, rtol=1e-13, atol=1e-14)
+    return path.t[-1] + (leaves - path.y[0, -1]) / speed
+
+
+@pytest.mark.parametrize(
+    ("friction", "speed", "damping"),
+    [
+        (lambda u: 1.0 / (1.0 + 3.0 * u), 0.2, 0.0),
+        (lambda u: 0.5 + 0.5 * np.exp(-u / 0.2), 0.2, 0.05),  # Stribeck's curve
+        (lambda u: 1.0 - 0.3 * u, 0.5, 0.0),
+    ],
+)
+def test_stick_slip(friction, speed, damping):
+    found = limit_cycles(on_a_belt(friction, speed, damping), [(-2, 3), (-2, 2)])
+    assert found.sliding[0] and found.kind[0] is CycleKind.STABLE
+    assert found.period[0] == pytest.approx(stick_slip_period(friction, speed, damping), rel=1e-9)
+    assert found.multipliers[0].tolist() == [1.0, 0.0] and found.residual[0] < 1e-9
+    assert "1 cycle with sliding along v = " in str(found)
+    at_speed = np.abs(found.orbits[0][:, 1] - speed) < 1e-9
+    share = (
+        (found.orbits[0][at_speed, 0].max() - found.orbits[0][at_speed, 0].min()) / speed / found.period[0]
+    )
+    assert at_speed.mean() == pytest.approx(share, abs=0.01)  # it sticks for as long as the belt takes
+
+
+def test_equal_static_and_kinetic_friction_has_a_family_alone():
+    """Without weakening the block ends in the family of circles that just touch the belt's speed."""
+    found = limit_cycles(on_a_belt(np.ones_like, 0.2), [(-2, 3), (-2, 2)])
+    assert not found.sliding.any() and set(found.kind) == {CycleKind.CENTRE}
+    np.testing.assert_allclose(found.period, 2 * np.pi, rtol=1e-9)
+
+
+def test_sliding_that_is_not_followed_is_said():
+    """Friction in three states, and a jump across a slanted line: none found, and why."""
+
+    def in_space(s):
+        plane = on_a_belt(lambda u: 1.0 / (1.0 + 3.0 * u), 0.2)(s[:, :2])
+        return np.column_stack([plane, s[:, 0] - s[:, 2]])
+
+    found = limit_cycles(CallableField(in_space, 3), [(-2, 3), (-2, 2), (-2, 2)])
+    assert len(found) == 0 and found.seed_ends[SeedEnd.SLIDING] > 0
+    assert "x1 = 0.2: cycles that do so are found in the plane alone" in str(found)
+
+
+def test_a_cycle_outside_the_region_is_corrected_once():
+    """Paths backwards in time all lead to a circle of radius 2 that passes by the region."""
+
+    def rates(s):
+        r2 = (s**2).sum(axis=1, keepdims=True)
+        return s * (r2 - 4.0) * (1.0 - r2 / 100.0) + np.stack([-s[:, 1], s[:, 0]], axis=1)
+
+    found = limit_cycles(CallableField(rates, 2), [(-1.3, 1.3)] * 2)
+    assert len(found) == 0 and found.seed_ends[SeedEnd.CYCLE] > 50
+    assert found.effort.iterations < 20
+
+
+def test_a_cycle_whose_first_sample_lies_on_a_line_crosses_it():
+    """Van der Pol's cycle is listed from v = 0, where the ray from the focus meets it."""
+    found = limit_cycles(systems.get("van_der_pol").field(), [(-3, 3)] * 2)
+    assert len(found) == 1 and found.effort.iterations <= 5
