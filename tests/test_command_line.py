@@ -298,6 +298,19 @@ def test_knowledge(tmp_path, capsys):
     np.testing.assert_allclose(rates[:, 0], [-0.4 / 3, -0.3], rtol=1e-3)
 
 
+def test_logarithms(tmp_path, capsys):
+    noise = np.random.default_rng(0).standard_normal(len(T))
+    path = tmp_path / "decay.csv"
+    values = np.exp(-T + 0.05 * noise)
+    path.write_text("t,c\n" + "".join(f"{a},{b}\n" for a, b in zip(T, values, strict=True)))
+    words = ("fit", path, "--model", "sindy-strong", "--json")
+    assert run(*words, "--log", "c") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["equations"] == ["c' = -c"] and "failed" not in facts["held out"]
+    assert run(*words, "--log", "q") == 2
+    assert "expected --log as a list of different states among c, got q" in capsys.readouterr().err
+
+
 def test_a_driven_record_gets_a_page(tmp_path, capsys):
     """h' = u - h / 2 under steps; portrait and fixed points are those under the mean input."""
     t = np.linspace(0.0, 20.0, 401)

@@ -51,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     model.add_argument("--nonnegative", nargs="+", metavar="STATE", help="states that cannot become negative")
     model.add_argument(
+        "--log", nargs="+", metavar="STATE", help="positive states over decades, with relative errors"
+    )
+    model.add_argument(
         "--conserved", nargs="+", metavar="EXPRESSION", help='conserved quantities, as "s + i + r"'
     )
     model.add_argument(
@@ -85,6 +88,7 @@ def fit(
     model: str | None,
     order: int,
     nonnegative: list[str] | None,
+    log: list[str] | None,
     conserved: list[str] | None,
     equations: Path | None,
     out: Path | None,
@@ -123,7 +127,8 @@ def fit(
         account += said
     if not quiet and not json:
         print(account, file=sys.stderr)
-    fitted = made.fit(trajectories, order=order) if order != 1 else made.fit(trajectories)
+    how: dict[str, Any] = ({"order": order} if order != 1 else {}) | ({"log": log} if log else {})
+    fitted = made.fit(trajectories, **how)
     facts: dict[str, Any] = {
         "read": [line.strip() for line in account.splitlines()],
         "model": f"{fitted.name} {fitted.version}",
@@ -134,7 +139,7 @@ def fit(
         with contextlib.redirect_stdout(written):
             fitted.print(errors=True)
         print(reading.in_options(written.getvalue()), end="")
-    facts["held out"] = _judged(made, trajectories, order, held_out)
+    facts["held out"] = _judged(made, trajectories, how, held_out)
     if not json:
         print(_held_out_line(facts["held out"]))
     if horizon is not None:
@@ -299,7 +304,9 @@ def _quality(fitted: VectorFieldModel) -> dict[str, Any]:
     }
 
 
-def _judged(made: VectorFieldModel, data: Trajectories, order: int, share: float) -> dict[str, Any] | None:
+def _judged(
+    made: VectorFieldModel, data: Trajectories, how: dict[str, Any], share: float
+) -> dict[str, Any] | None:
     """Forecast of the last part of each trajectory by a second fit, which has not seen it."""
     n_last = [int(share * n) for n in data.n_obs]
     if share == 0.0 or min(data.n_obs) < _FEWEST or min(n_last) == 0:
@@ -309,7 +316,7 @@ def _judged(made: VectorFieldModel, data: Trajectories, order: int, share: float
         warnings.simplefilter("ignore", FimDynsysWarning)  # those of the fit to all were given
         try:
             copy = separate(made)
-            copy.fit(early, order=order) if order != 1 else copy.fit(early)
+            copy.fit(early, **how)
         except ValueError as error:
             return {"share": share, "failed": " ".join(str(error).split())}
         if isinstance(copy.field_, DrivenField):

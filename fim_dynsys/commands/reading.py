@@ -37,6 +37,8 @@ _CALLS = (
     (r"\bload_fitted: expected a folder that model\.save wrote", "expected a folder that `fit --out` wrote"),
     (r"[\w-]+\.explore: expected n_draws", "expected --members"),
     (r"[\w-]+\.fit: expected order 1;", "expected --order 1;"),
+    (r"[\w-]+\.fit: expected log as", "expected --log as"),
+    (r"so trust is low; trust_along\(\) .* shows others\.", "so trust is low."),
     (
         r"expected a search with order=2, .* got refine=True and (\d+) samples; .* at least (\d+)",
         r"expected at least \2 samples with --order 2, got \1",

@@ -495,9 +495,10 @@ def _initial_estimate(search: Search, sigma: Known | None) -> InitialEstimate | 
         pairs = zip(samples, observations.inputs, strict=True)
         samples = [(t, np.concatenate([z, u], axis=1)) for (t, z), u in pairs]
     if sigma is not None and not isinstance(sigma, Noise):
-        known = [column.all(axis=1) for column in precise(sigma)]
         places = zip(observations.origin, samples, strict=True)
-        rows = [known[k][first : first + len(t)] for (k, first), (t, _) in places]
+        errors = [sigma[k][first : first + len(t)] for (k, first), (t, _) in places]
+        values = [z * observations.scale for _, z in observations.samples]
+        rows = [known.all(axis=1) for known in precise(errors, values)]
         better = [(t[row], z[row]) for row, (t, z) in zip(rows, samples, strict=True) if row.sum() >= 2]
         samples = better if sum(len(t) for t, _ in better) >= model.min_observations else samples
     seen = Trajectories.from_arrays([z for _, z in samples], [t for t, _ in samples])

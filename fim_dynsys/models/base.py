@@ -36,7 +36,7 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField, omegas_of
 from fim_dynsys.fields.frame import OPEN, FitInfo
-from fim_dynsys.fields.inference import Trust
+from fim_dynsys.fields.inference import Noise, Trust
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.constraints_applied import contradictions
 from fim_dynsys.models.driving import InputFunction
@@ -62,6 +62,7 @@ from fim_dynsys.models.inputs import (
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
 from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.rates import informed_by_rates, of_rates_alone
+from fim_dynsys.models.relative import checked_names, relative_errors
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.models.trust import Rivals, deviation_by_errors, deviation_elsewhere, together
@@ -226,6 +227,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         time: bool = False,
         order: int = 1,
         sigma: Errors | None = None,
+        log: Sequence[str] | None = None,
         observed: Sequence[str] | None = None,
         hold: Hold | str = Hold.AUTO,
     ) -> Self:
@@ -261,6 +263,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             Samples with infinite ones, or more than a hundred times the typical one, count as not observed.
             ``"poisson"``: the observations are counts, whose variance is what is expected of them. Default:
             estimated from the data. ``field_.fit_info.report["noise"]`` says which.
+        log : list of str, optional
+            States with positive samples over decades, whose errors are relative ones: they are smoothed in
+            their logarithms, and samples count by their relative errors, which are estimated, as far down as
+            a thousandth of a state's root mean square. The equations are those of the states themselves.
         observed : list of str, optional
             For models with given equations of which not all states were observed: what the columns of `x`
             are, each a state or an expression in states, inputs and parameters. `feature_names` are then
@@ -316,6 +322,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 )
             errors = error_list(f"{self._caller}.fit", sigma, trajectories)
             trajectories, given["sigma"] = without_unknown(trajectories, errors)
+        relative: dict[str, float] = {}
+        if log is not None:
+            given["sigma"], relative = self._relative(log, trajectories, sigma, order)
         if order != 1:
             trajectories = self._second_order(trajectories, order, given)
         self.check_context(trajectories)
@@ -329,6 +338,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 field = field.with_fit_info(
                     inference=field.fit_info.inference.noting(*held(self._caller, trajectories))
                 )
+            if relative:
+                levels = ", ".join(f"{name} {100.0 * level:.2g} %" for name, level in relative.items())
+                facts = field.fit_info.inference.noting(f"relative errors, estimated: {levels}")
+                field = field.with_fit_info(inference=replace(facts, noise=Noise.ESTIMATED))
             self._sigma = given.get("sigma")
             self._adopt(field, trajectories)
         self._warn_of_problems("fit")
@@ -365,6 +378,23 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             )
             return field
         return informed
+
+    def _relative(
+        self, log: Sequence[str], trajectories: Trajectories, sigma: Errors | None, order: int
+    ) -> tuple[list[np.ndarray], dict[str, float]]:
+        """What `relative_errors` gives."""
+        caller = f"{self._caller}.fit"
+        if "sigma" not in self.takes:
+            raise ValueError(
+                f"{caller}: expected no log, got {log!r}; 'fim-ode', 'sindy-strong', 'auto', 'symbolic' and "
+                "'equations' take it."
+            )
+        if sigma is not None or order != 1:
+            raise ValueError(
+                f"{caller}: expected log without {'sigma' if sigma is not None else 'order=2'}, got both; "
+                + ("errors are either given or relative." if sigma is not None else "velocities have signs.")
+            )
+        return relative_errors(caller, checked_names(caller, log, trajectories), trajectories)
 
     def _observed(self, observed: Sequence[str], names: Sequence[str] | None) -> tuple[Any, list[str]]:
         """What `infer` is given about states observed in part, and names of what was, and of inputs."""

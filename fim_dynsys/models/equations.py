@@ -36,6 +36,7 @@ from fim_dynsys.models.inputs import (
     error_list,
     with_error_columns,
 )
+from fim_dynsys.models.relative import checked_names
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -133,6 +134,7 @@ class EquationsModel(EstimatedModel):
     version = "1"
     min_observations = 2
     takes = frozenset({"missing", "inputs", "sigma"})
+    _log: dict[str, Any] | None = None  # noise by column, where `fit` was given logarithms
 
     def __init__(
         self,
@@ -184,6 +186,7 @@ class EquationsModel(EstimatedModel):
         time: bool = False,
         order: int = 1,
         sigma: Errors | None = None,
+        log: Sequence[str] | None = None,
         observed: Sequence[str] | None = None,
         hold: Any = None,
     ) -> Self:
@@ -204,6 +207,8 @@ class EquationsModel(EstimatedModel):
         sigma : float, array (m,), dict by column, arrays of the shapes of `x`, or "poisson"
             Known standard deviations of the observations, or that they are counts. Samples of infinite ones
             count as not observed.
+        log : list of str, optional
+            Columns with positive values whose logarithms scatter: ``noise="lognormal"`` of these.
         observed : list of str, optional
             What the columns of `x` are, each a state or an expression in states, inputs and parameters;
             default the states, or those that the columns are named after.
@@ -245,6 +250,7 @@ class EquationsModel(EstimatedModel):
         columns = tuple(trajectories.state_names) if columns is None else columns
         errors = None if sigma is None else error_list(caller, sigma, trajectories)
         self.check_context(trajectories)
+        self._log = self._lognormal(caller, log, columns, trajectories, sigma)
         word = self.hold if hold is None else hold
         if isinstance(word, str) and trajectories.input_names:
             trajectories = trajectories.with_hold(word)  # which scores and plots of these data follow too
@@ -274,6 +280,31 @@ class EquationsModel(EstimatedModel):
         names = tuple(trajectories.state_names)
         model = type(self)(**self.get_params(deep=False))
         return model._estimated(trajectories, states or names, columns or names, sigma, None, None)
+
+    def _lognormal(
+        self,
+        caller: str,
+        log: Sequence[str] | None,
+        columns: Sequence[str],
+        trajectories: Trajectories,
+        sigma: Errors | None,
+    ) -> dict[str, Any] | None:
+        """The noise by column where logarithms of some are fitted."""
+        if log is None:
+            return None
+        if sigma is not None:
+            raise ValueError(
+                f"{caller}: expected log without sigma, got both; errors are either given or relative."
+            )
+        chosen = dict(zip(trajectories.state_names, columns, strict=True))
+        names = [chosen[name] for name in checked_names(caller, log, trajectories)]
+        noise = dict(self.noise) if isinstance(self.noise, Mapping) else dict.fromkeys(columns, self.noise)
+        both = [name for name in names if noise.get(name) is not None]
+        if both:
+            raise ValueError(
+                f"{caller}: expected either log or noise of {', '.join(both)}, got both; leave one out."
+            )
+        return noise | dict.fromkeys(names, "lognormal")
 
     def _function_curves(
         self, caller: str, u: Callable[[float], ArrayLike], trajectories: Trajectories
@@ -306,7 +337,7 @@ class EquationsModel(EstimatedModel):
             self.t0,
             self.doses,
             self.events,
-            self.noise,
+            self._log or self.noise,
             self.hold if hold is None else hold,
         )
         sigma = None if errors is None or isinstance(errors, Noise) else errors
@@ -362,6 +393,7 @@ class EquationsModel(EstimatedModel):
             "states": list(states),
             "observed": list(columns),
             "hold": described.holds,
+            "lognormal": self._log,
             "notes": [
                 *described.notes,
                 *negative_states(Knowledge.of(self.knowledge), states, summary.states),
@@ -374,6 +406,7 @@ class EquationsModel(EstimatedModel):
 
     def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
         super()._adopt(field, trajectories)
+        self._log = field.fit_info.report.get("lognormal")
         self.feature_names = list(field.state_names)
         self.n_features_in_ = field.dim
 

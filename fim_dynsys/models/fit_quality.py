@@ -69,7 +69,7 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     pairs, errors = whole.trajectories.arrays(), None if isinstance(whole.errors, Noise) else whole.errors
     rows: list[np.ndarray] = [np.ones(len(t), dtype=bool) for t, _ in pairs]
     if errors is not None:
-        rows = [np.logical_and.reduce(well, axis=1) for well in precise(errors)]
+        rows = [np.logical_and.reduce(well, axis=1) for well in precise(errors, [x for _, x in pairs])]
     kept = [k for k, complete in enumerate(rows) if complete.sum() >= 2]
     if not kept:
         return info

@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import DataWarning, IgnoredInputWarning, real_array, warn
-from fim_dynsys.regression.criteria import Known, Noise
+from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.inputs import at, curves
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
@@ -374,8 +374,8 @@ def error_list(caller: str, sigma: Errors, trajectories: Trajectories) -> list[n
 def without_unknown(trajectories: Trajectories, sigma: Known) -> tuple[Trajectories, Known]:
     """The same with NaN where an error is infinite, or more than a hundred times its state's typical one.
 
-    Such samples tell nothing, and would spoil scales and smoothers. The errors of what was not observed are
-    the typical ones.
+    Errors that are small for their values, as relative ones are, stay. Other samples tell nothing, and would
+    spoil scales and smoothers. The errors of what was not observed are the typical ones.
 
     Raises
     ------
@@ -389,7 +389,11 @@ def without_unknown(trajectories: Trajectories, sigma: Known) -> tuple[Trajector
     typical = np.nanmedian(np.concatenate(observed), axis=0)
     if not np.isfinite(typical).all():
         raise ValueError("fit: expected finite sigma of most samples of each state, got infinite ones.")
-    unknown = [one > _UNKNOWN * typical for one in observed]
+    near = precise(observed, [x for _, x in pairs])
+    unknown = [
+        (one > _UNKNOWN * typical) & ~(np.isfinite(one) & known)
+        for one, known in zip(observed, near, strict=True)
+    ]
     filled = [np.where(np.isnan(one) | far, typical, one) for one, far in zip(observed, unknown, strict=True)]
     if not any(rows.any() for rows in unknown):
         return trajectories, filled

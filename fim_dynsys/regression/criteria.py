@@ -38,12 +38,22 @@ Of values that were not observed they are inf, where they are not known nan.
 """
 
 _PRECISE = 5.0  # typical errors
+_DECADE = 10.0  # largest by smallest value from which logarithms are smoother than values
+_IN_PROPORTION = 0.3  # of the spread of the logarithms of the values: that of errors in proportion to these
+_RELATIVE = 0.2  # of a value's distance from the median: a larger error tells little of it
 
 
-def precise(errors: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Which samples (n, d) have errors (n, d) of at most five times the typical one of their state.
+def precise(errors: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Which samples have errors of at most five times the typical one of their state, or small for these.
 
-    Among them are those whose errors are not known, or that were not observed.
+    The latter are at most a fifth of the distance of the value from the median: where errors are relative,
+    large values have large ones. Among the samples are those whose errors are not known, or that were not
+    observed.
+
+    Parameters
+    ----------
+    errors, values : list of arrays (n, d)
+        Of each trajectory.
     """
     every = np.concatenate(errors)
     known = np.isfinite(every)
@@ -54,7 +64,19 @@ def precise(errors: Sequence[np.ndarray]) -> list[np.ndarray]:
         most = _PRECISE * np.array(
             [np.median(column[rows]) if rows.any() else np.inf for column, rows in columns]
         )
-    return [~np.isfinite(column) | (column <= most) for column in errors]
+    middle = np.nanmedian(np.concatenate(values), axis=0)
+    return [
+        ~np.isfinite(error) | (error <= np.maximum(most, _RELATIVE * np.abs(x - middle)))
+        for error, x in zip(errors, values, strict=True)
+    ]
+
+
+def in_proportion(errors: np.ndarray, values: np.ndarray) -> bool:
+    """Whether the errors (n,) of a state are in proportion to its values (n,), which are over decades."""
+    if not (values > 0.0).all() or values.max() < _DECADE * values.min():
+        return False
+    with np.errstate(all="ignore"):
+        return bool(np.std(np.log(errors / values)) < _IN_PROPORTION * np.std(np.log(values)))
 
 
 def equal_errors(known: Known | None) -> bool:

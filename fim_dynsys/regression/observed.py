@@ -11,7 +11,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseModel, looks_noise_free, noise_model, precise
+from fim_dynsys.regression.criteria import (
+    VARIANCE_FLOOR,
+    NoiseModel,
+    in_proportion,
+    looks_noise_free,
+    noise_model,
+    precise,
+)
 from fim_dynsys.regression.dimensionless import dimensionless
 from fim_dynsys.regression.gaps import smoothed_between
 from fim_dynsys.regression.inputs import Curves, Inputs
@@ -114,6 +121,8 @@ class Observations:
     known : list of bool arrays (n, d) or None
         Which values smoothers see: those that were observed, with errors that are not far larger than most;
         None where they see all.
+    logs : bool array (d,) or None
+        States whose logarithms are smoothed, since their errors are in proportion to them; None for none.
     cut : Cut or None
         Where the pieces are windows, each with a free start, see `fim_dynsys.regression.windows`.
     """
@@ -136,6 +145,7 @@ class Observations:
     input_error: float
     seen: np.ndarray | None = None
     known: list | None = None
+    logs: np.ndarray | None = None
     cut: Cut | None = None
 
     def unseen(self, states: np.ndarray) -> "Observations":
@@ -187,10 +197,14 @@ class Observations:
             for (trajectory, sample), (t, _) in zip(self.origin, self.samples, strict=True)
         ]
         seen = [~np.isinf(rows) for rows in given]
-        well = [near & rows for near, rows in zip(precise(given), seen, strict=True)]
+        values = [z * self.scale for _, z in self.samples]
+        well = [near & rows for near, rows in zip(precise(given, values), seen, strict=True)]
         if any(np.isnan(rows).any() for rows in given):
             return self._observed(seen)
-        weighed = self._weighed(given)
+        weighed, whole = self._weighed(given), [np.concatenate(part) for part in (given, values)]
+        logs = np.array([in_proportion(e, x) for e, x in zip(*(part.T for part in whole), strict=True)])
+        if logs.any():
+            return replace(weighed, logs=logs)._seen_by_smoothers(well)
         return weighed if all(rows.all() for rows in well) else weighed._seen_by_smoothers(well)
 
     def _observed(self, seen: Sequence[np.ndarray]) -> "Observations":
@@ -365,10 +379,14 @@ class Observations:
     def _smoothed_by_state(self, smoother: Smoother) -> list[tuple[np.ndarray, np.ndarray]]:
         """Pairs of states and slopes (n, d), each state smoothed by its own known samples."""
         assert self.known is not None
-        return [
-            smoothed_between(smoother, t, z, rows, self.span)
-            for (t, z), rows in zip(self.samples, self.known, strict=True)
-        ]
+        logs = np.zeros(self.dim, dtype=bool) if self.logs is None else self.logs
+        found = []
+        for (t, z), rows in zip(self.samples, self.known, strict=True):
+            own = np.where(logs, np.log(np.where(logs, z, 1.0)), z)
+            states, slopes = smoothed_between(smoother, t, own, rows, self.span)
+            back = np.where(logs, np.exp(np.where(logs, states, 0.0)), states)
+            found.append((back, np.where(logs, back, 1.0) * slopes))
+        return found
 
     def row_weights(self, smoother: Smoother) -> np.ndarray:
         """Weights (N,) of the smoothed slopes of all samples in a regression.

@@ -533,7 +533,8 @@ def _precise(trajectories: Trajectories, errors: Known | None) -> Trajectories:
     """The samples that are known well, where their errors are known and some are."""
     if errors is None or isinstance(errors, Noise):
         return trajectories
-    rows = [np.flatnonzero(column.all(axis=1)) for column in precise(errors)]
+    values = [x for _, x in trajectories.arrays()]
+    rows = [np.flatnonzero(known.all(axis=1)) for known in precise(errors, values)]
     kept = [k for k, row in enumerate(rows) if len(row) >= 2]
     if sum(len(rows[k]) for k in kept) < MIN_OBSERVATIONS:
         return trajectories

@@ -1,0 +1,78 @@
+"""Relative errors of states that are fitted in their logarithms."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fim_dynsys.regression.criteria import NORMAL, noise_model, pseudo_residuals
+from fim_dynsys.trajectories.container import Trajectories
+
+_FEWEST = 9  # samples of a trajectory from which its noise is estimated
+_SMALL = 1e-3  # of a state's size: smaller values count as so large, for fits cannot weigh endless decades
+_LEAST = 1e-3  # relative error: nothing is asked beyond
+
+
+def checked_names(caller: str, log: Sequence[str], trajectories: Trajectories) -> tuple[str, ...]:
+    """Names of states of which logarithms are taken.
+
+    Raises
+    ------
+    ValueError
+        For other names, none or the same twice, and states with samples that are not positive.
+    """
+    names = trajectories.state_names
+    wanted = f"{caller}: expected log as a list of different states among {', '.join(names)}"
+    if isinstance(log, str | bytes) or not isinstance(log, Sequence) or not log:
+        raise ValueError(f"{wanted}, got {log!r}.")
+    if len(set(log)) < len(log) or not set(log) <= set(names):
+        raise ValueError(f"{wanted}, got {', '.join(map(str, log))}.")
+    for name in log:
+        values = np.concatenate([x[:, names.index(name)] for _, x in trajectories.arrays()])
+        lowest = np.nanmin(values, initial=np.inf)
+        if not lowest > 0.0:
+            raise ValueError(
+                f"{caller}: expected positive samples of {name}, whose logarithms are fitted, got "
+                f"{lowest:.4g}; leave {name} out of log, or give NaN for what was below detection."
+            )
+    return tuple(log)
+
+
+def relative_errors(
+    caller: str, log: Sequence[str], trajectories: Trajectories
+) -> tuple[list[np.ndarray], dict[str, float]]:
+    """Standard deviations (n, d) of the samples of each trajectory, and the relative ones by name.
+
+    Those of states in ``log`` are in proportion to the samples, from a thousandth of their root mean square
+    on; of the others each state has one. How large they are, differences from cubics through the neighbouring
+    samples show.
+
+    Raises
+    ------
+    ValueError
+        Where no trajectory has nine samples of a state.
+    """
+    errors = [np.empty(x.shape) for _, x in trajectories.arrays()]
+    relative = {}
+    for j, name in enumerate(trajectories.state_names):
+        seen = [(t[np.isfinite(x[:, j])], x[np.isfinite(x[:, j]), j]) for t, x in trajectories.arrays()]
+        size = float(np.sqrt(np.mean(np.concatenate([x for _, x in seen]) ** 2))) or 1.0
+        whole = [(t, x) for t, x in seen if len(t) >= _FEWEST]
+        if not whole:
+            raise ValueError(
+                f"{caller}: expected {_FEWEST} samples of {name} in a trajectory, of which log estimates the "
+                "errors, got fewer; give them as sigma instead, such as 0.05 * x."
+            )
+        if name in log:
+            missed = [pseudo_residuals(_from_zero(t), np.log(x)[:, None])[0] for t, x in whole]
+            level = NORMAL * float(np.median(np.abs(np.concatenate(missed))))
+            relative[name] = max(level, _LEAST)
+        else:
+            level = float(noise_model([(_from_zero(t), x[:, None] / size) for t, x in whole]).level[0])
+        for own, (_, x) in zip(errors, trajectories.arrays(), strict=True):
+            values = np.hypot(np.nan_to_num(x[:, j]), _SMALL * size) if name in log else size
+            own[:, j] = max(level, _LEAST) * values
+    return errors, relative
+
+
+def _from_zero(t: np.ndarray) -> np.ndarray:
+    return (t - t[0]) / (t[-1] - t[0])
