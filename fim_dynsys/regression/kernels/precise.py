@@ -48,19 +48,22 @@ def precise_maps(
     for a in range(size):
         for r in range(LANES):
             spread[a, r] = parameters[a]
+    order = np.argsort(-counts)  # so that intervals whose steps are done stand last in a block
     for first in range(0, n, LANES):
-        lanes, most = min(LANES, n - first), 1
+        lanes = min(LANES, n - first)
+        block = lanes
         for r in range(lanes):
-            most = max(most, counts[first + r])
             for i in range(d):
-                x[i, r] = nodes[first + r, i]
+                x[i, r] = nodes[order[first + r], i]
         for i in range(d):
             for c in range(width):
                 for r in range(lanes):
                     carried[i, c, r] = 1.0 if i == c else 0.0
-        for step in range(most):
+        for step in range(counts[order[first]]):
+            while counts[order[first + lanes - 1]] <= step:
+                lanes -= 1
             for r in range(lanes):
-                h[r] = steps[first + r] if step < counts[first + r] else 0.0
+                h[r] = steps[order[first + r]]
             for stage in range(stages + 1):
                 for i in range(d):
                     for r in range(lanes):
@@ -115,10 +118,11 @@ def precise_maps(
                     for c in range(width):
                         for r in range(lanes):
                             carried[i, c, r] = moved[i, c, r]
-        for r in range(lanes):
+        for r in range(block):
+            interval = order[first + r]
             for i in range(d):
-                ends[first + r, i] = x[i, r]
+                ends[interval, i] = x[i, r]
                 if sensitive:
                     for c in range(width):
-                        tangents[first + r, i, c] = carried[i, c, r]
+                        tangents[interval, i, c] = carried[i, c, r]
     return ends, tangents

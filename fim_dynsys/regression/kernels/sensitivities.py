@@ -237,14 +237,12 @@ def interval_maps(
     scaled, carried = np.empty((d, d, LANES)), np.empty((2, d, d + size + inner, LANES))
     h, sixth = np.empty(LANES), np.empty(LANES)
     curves = np.empty((LANES, 4, inputs.shape[2]))
-    order = np.arange(n)
-    if n and counts.min() < counts.max():
-        order = np.argsort(counts)  # those of a block take as many steps as the one that needs most
+    order = np.argsort(-counts)  # so that intervals whose steps are done stand last in a block
     for first in range(0, n, LANES):
-        lanes, most = min(LANES, n - first), 1
+        lanes = min(LANES, n - first)
+        block, most = lanes, counts[order[first]]
         for r in range(lanes):
             interval = order[first + r]
-            most = max(most, counts[interval])
             for i in range(d):
                 x[i, r] = nodes[interval, i]
             if driven:
@@ -254,9 +252,11 @@ def interval_maps(
                 for r in range(lanes):
                     carried[0, i, c, r] = 1.0 if i == c else 0.0
         for step in range(most):
+            while counts[order[first + lanes - 1]] <= step:
+                lanes -= 1
             for r in range(lanes):
                 interval = order[first + r]
-                h[r] = steps[interval] if step < counts[interval] else 0.0
+                h[r] = steps[interval]
                 if driven:
                     width[r] = 1.0 / counts[interval]
                     begun[r] = step * width[r]
@@ -279,10 +279,10 @@ def interval_maps(
             _step_derivatives(h, sixth, lanes, jacobians, scaled, by_slope, whole)
             before, after = carried[step % 2], carried[(step + 1) % 2]
             _carry(lanes, whole, before, by_slope, values, forcing, row, column, after)
-        for r in range(lanes):
+        for r in range(block):
             interval = order[first + r]
             for i in range(d):
                 ends[interval, i] = x[i, r]
                 for c in range(d + size + inner):
-                    tangents[interval, i, c] = carried[most % 2, i, c, r]
+                    tangents[interval, i, c] = carried[counts[interval] % 2, i, c, r]
     return ends, tangents
