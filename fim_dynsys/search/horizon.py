@@ -19,7 +19,6 @@ from fim_dynsys.search.pruning import (
     most_terms,
     pruned,
     refine,
-    refine_and_prune,
 )
 
 _HORIZON = 1.0  # time in which the state travels one standard deviation
@@ -139,7 +138,7 @@ def gather_windowed(search: Search, structures: int, smoothers: Sequence[Smoothe
     )
     candidates = []
     for candidate in distinct_structures(ranked, structures, _TERMS_PER_STATE * search.observations.dim):
-        candidates += refine_and_prune(search.observations, candidate, search.observations.path, (count,))
+        candidates += pruned(search.observations, candidate, search.observations.path, (count,))[0]
     candidates = [c for c in candidates if c.is_finite]
     return sorted(ranked + candidates, key=lambda c: c.score)
 

@@ -7,7 +7,7 @@ import numpy as np
 from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.pruning import MAX_TERMS, refine_and_prune
+from fim_dynsys.search.pruning import MAX_TERMS, pruned
 from fim_dynsys.search.restrictions import Restriction
 
 RATIOS = (1.0, 2.0, 4.0)
@@ -86,7 +86,7 @@ def fit_estimate(search: Search, estimate: InitialEstimate, known: list[Candidat
             coefficients=kept,
             origin=Origin(Stage.STRUCTURE, f"at {ratio:g} deviations"),
         )
-        fits += refine_and_prune(observations, start, observations.path)
+        fits += pruned(observations, start, observations.path)[0]
     return [c for c in fits if c.is_finite]
 
 

@@ -262,12 +262,12 @@ def most_terms(dim: int) -> int:
     return MAX_TERMS if dim <= _FEW_STATES else _TERMS_PER_STATE * dim
 
 
-def refine_and_prune(
+def pruned(
     observations: Observations,
     candidate: Candidate,
     paths: Sequence[np.ndarray],
     segments: Sequence[int] = (5, 1),
-) -> list[Candidate]:
+) -> tuple[list[Candidate], Candidate, TrajectoryFit]:
     """Refine, drop the terms whose Wald statistics do not pay their share of the BIC, and repeat.
 
     Parameters
@@ -277,19 +277,13 @@ def refine_and_prune(
 
     Returns
     -------
-    list of Candidate
+    candidates : list of Candidate
         All structures fitted, each refined and scored on the nodes of its fit.
+    best : Candidate
+        The best of them.
+    fit : TrajectoryFit
+        Its fit.
     """
-    return pruned(observations, candidate, paths, segments)[0]
-
-
-def pruned(
-    observations: Observations,
-    candidate: Candidate,
-    paths: Sequence[np.ndarray],
-    segments: Sequence[int] = (5, 1),
-) -> tuple[list[Candidate], Candidate, TrajectoryFit]:
-    """As `refine_and_prune`: all structures fitted, the best of them and its fit."""
     best, fit = refine(observations, candidate, paths, segments)
     candidates = [best]
     if not np.isfinite(best.score):
@@ -398,7 +392,7 @@ def improve(
     """
     candidates = []
     for candidate in distinct_structures(ranked, count, max_terms):
-        candidates += refine_and_prune(observations, candidate, observations.path)
+        candidates += pruned(observations, candidate, observations.path)[0]
         if done is not None:
             done()
     finite = [c for c in candidates if c.is_finite]

@@ -16,7 +16,7 @@ from fim_dynsys.search.pruning import (
     MAX_TERMS,
     assumed_variance,
     distinct_structures,
-    refine_and_prune,
+    pruned,
     response,
 )
 
@@ -94,7 +94,7 @@ def _about(search: Search, candidate: Candidate, seen: set[bytes]) -> list[Candi
             continue
         origin = candidate.origin.then(Stage.RESELECTION)
         start = replace(candidate, coefficients=coefficients, origin=origin)
-        found = refine_and_prune(observations, start, paths, (1,))
+        found = pruned(observations, start, paths, (1,))[0]
         seen.update(c.support.tobytes() for c in found)
         candidates += [c for c in found if c.is_finite]
     return judge(observations, candidates)

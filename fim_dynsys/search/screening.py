@@ -14,7 +14,7 @@ from fim_dynsys.search.candidates import Candidate, judge, log_alike
 from fim_dynsys.search.functions.regressions import Integrals, follow, smooth
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.pruning import refine_and_prune
+from fim_dynsys.search.pruning import pruned
 
 FEWEST_STATES, FEWEST_SAMPLES = 7, 50
 """Where it is worth it: with fewer states dictionaries have degree 3, fewer samples tell nothing apart."""
@@ -85,7 +85,7 @@ def _models(seen: Observations, terms: Dictionary, floor: float, tried: set[byte
         tried.add(structure)
         used = np.flatnonzero(values.any(axis=1))
         first = Candidate(values[used], start, terms.subset(used), Origin(Stage.SCREENING))
-        candidates = judge(seen, [model for model in refine_and_prune(seen, first, paths) if model.is_finite])
+        candidates = judge(seen, [model for model in pruned(seen, first, paths)[0] if model.is_finite])
         for model in candidates:
             wide = np.zeros_like(values)
             wide[used] = model.coefficients
