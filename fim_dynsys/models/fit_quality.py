@@ -9,6 +9,7 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import Judge
 from fim_dynsys.models.judging import judged
 from fim_dynsys.models.unrelated import unrelated_samples, unrelated_steps
 from fim_dynsys.regression.criteria import Known, Noise, noise_model, precise
@@ -28,6 +29,7 @@ _FARTHEST = 1e3  # standard deviations that a path counts as being away at most
 _POOR, _POOR_AHEAD = 0.5, 0.6  # R2 of the path and of the windows below which a fit fails
 _NOTHING = 0.1  # R2 below which a field explains nothing
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, beyond which it fails too
+_NEARLY = 1e-4  # 1 - R2 of a path, beyond which equations are not those of noise-free samples
 
 
 class _Stretch(NamedTuple):
@@ -105,7 +107,8 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     windows = _windows(samples, smooth, inputs, roots, pace)
     stretches = [*records, *windows]
     paths, endings = _paths(field, stretches, unit, len(records))
-    found = _judged(records, windows, _apart(stretches, paths, unit), level, endings)
+    exact = info.inference.judge is Judge.EXACT
+    found = _judged(records, windows, _apart(stretches, paths, unit), level, endings, exact)
     if whole.errors is None:
         found["problems"] += _no_flow([x for _, x in samples], found)
     return replace(info, **found)
@@ -117,10 +120,12 @@ def _judged(
     apart: Sequence[np.ndarray],
     level: np.ndarray,
     endings: Sequence[str],
+    exact: bool = False,
 ) -> dict:
     """The entries of `FitInfo`, from distances (n, d) of the path to the samples of each stretch.
 
-    ``endings`` says why paths over whole records ended early: these have no score.
+    ``endings`` says why paths over whole records ended early: these have no score. ``exact`` says that the
+    samples were taken for noise-free ones.
     """
     whole, ahead = apart[: len(records)], np.concatenate(apart[len(records) :])
     seen, roots = np.concatenate([r.x[1:] for r in records]), np.concatenate([r.root[1:] for r in records])
@@ -144,6 +149,11 @@ def _judged(
         problems.append("its path leaves the data")
     if over > _NOTICED and residual.max() > _SMALL:
         problems.append(f"restarted in short windows it leaves {over:.2g} times the noise")
+    elif exact and over > _NOTICED and 1.0 - path_r2 > _NEARLY:
+        problems.append(
+            f"in short windows it misses noise-free samples by {100.0 * residual.max():.1g} % of their spread, "
+            "and is an approximation"
+        )
     if not endings and path_r2 < _POOR and window_r2 < _POOR_AHEAD and follows < _POOR:
         problems.append(
             f"its path has R2 {path_r2:.2g} and follows {100 * follows:.0f} % of the record, and R2 "

@@ -11,6 +11,7 @@ from fim_dynsys import CallableField, Trajectories
 from fim_dynsys.errors import FitWarning
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import Inference, Judge, Trust
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fit_quality import compared
@@ -107,6 +108,21 @@ def test_a_linear_field_of_a_roessler_record():
     with pytest.warns(FitWarning, match="times the noise"):
         info = fitted(DictionaryField(Dictionary.polynomial(3, 1), linear), t, x)
     assert info.residual_over_noise > 5.0
+
+
+@pytest.mark.parametrize(("off", "said"), [(0.0, False), (0.03, True)])
+def test_equations_of_noise_free_samples_are_exact_or_warned_of(off, said):
+    t = np.linspace(0.0, 10.0, 80)
+    path = solve_ivp(lambda _, x: [x[1], -x[0]], (0.0, 10.0), [1.0, 0.0], rtol=1e-10, atol=1e-12, t_eval=t)
+    field = DictionaryField(
+        Dictionary.polynomial(2, 1),
+        np.array([[0.0, 0.0], [0.0, -1.0 - off], [1.0, 0.0]]),
+        context=Trajectories.from_arrays(path.y.T, t),
+        fit_info=FitInfo(inference=Inference(Judge.EXACT)),
+    )
+    found = compared(field, field.context)
+    assert ("is an approximation" in " ".join(found.problems)) == said
+    assert found.trust is (Trust.LOW if said else Trust.HIGH)
 
 
 def test_a_path_that_leaves_the_data():
