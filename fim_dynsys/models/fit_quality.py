@@ -150,10 +150,8 @@ def _judged(
     if over > _NOTICED and residual.max() > _SMALL:
         problems.append(f"restarted in short windows it leaves {over:.2g} times the noise")
     elif exact and over > _NOTICED and 1.0 - path_r2 > _NEARLY:
-        problems.append(
-            f"in short windows it misses noise-free samples by {100.0 * residual.max():.1g} % of their spread, "
-            "and is an approximation"
-        )
+        missed = f"{100.0 * residual.max():.1g} % of their spread"
+        problems.append(f"in short windows it misses noise-free samples by {missed}: an approximation")
     if not endings and path_r2 < _POOR and window_r2 < _POOR_AHEAD and follows < _POOR:
         problems.append(
             f"its path has R2 {path_r2:.2g} and follows {100 * follows:.0f} % of the record, and R2 "

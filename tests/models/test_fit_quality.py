@@ -121,7 +121,7 @@ def test_equations_of_noise_free_samples_are_exact_or_warned_of(off, said):
         fit_info=FitInfo(inference=Inference(Judge.EXACT)),
     )
     found = compared(field, field.context)
-    assert ("is an approximation" in " ".join(found.problems)) == said
+    assert (": an approximation" in " ".join(found.problems)) == said
     assert found.trust is (Trust.LOW if said else Trust.HIGH)
 
 
