@@ -6,6 +6,7 @@ from scipy.integrate import solve_ivp
 
 import fim_dynsys
 from fim_dynsys import Knowledge, simulate
+from fim_dynsys.analyze import basins, limit_cycles
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.models.members import bounded_members
 from fim_dynsys.trajectories.container import Trajectories
@@ -46,6 +47,16 @@ def test_members_neither_cross_zero_nor_leave_the_data(model):
 def test_bands_are_of_positive_amounts(model):
     ahead = model.forecast(model.context_, 30.0, bands=(0.5, 0.99), n_draws=5, observed=True)
     assert float(ahead["low"].min()) >= 0.0 and np.isfinite(ahead["median"]).all()
+
+
+def test_cycles_and_basins_stay_positive(model):
+    """A falls to a millionth of its largest value on the cycle, and comes back."""
+    top = np.nanmax(model.context_.x, axis=(0, 1))
+    cycles = limit_cycles(model, {"A": (0.0, top[0]), "R": (0.0, top[1])})
+    assert len(cycles.orbits) == 1 and cycles.stable.all()
+    assert 0.0 < cycles.orbits[0].min() < 1e-4 * top[0]
+    found = basins(model, {"A": (0.0, top[0]), "R": (0.0, top[1])}, resolution=40, n_sample=128)
+    assert found.fractions[0] > 0.95 and found.attractors[0].points.min() > 0.0
 
 
 def test_what_leaves_is_replaced_and_counted():
