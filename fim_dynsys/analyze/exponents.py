@@ -368,7 +368,9 @@ def _fastest_rate(field: VectorField, x: np.ndarray) -> float:
 
 def _follow(field: CountedField, x0: np.ndarray, t: np.ndarray, budget: int) -> np.ndarray:
     steps = np.clip((budget - field.points) // STAGES, _FEWEST_STEPS, _MOST_STEPS)
-    solution = integrate([field], x0[None], t, rtol=_RTOL, max_steps=int(steps))
+    # a field without a length of its own has that of the state
+    escape = 1e6 * max(1.0, float(np.abs(x0 / field.scales.length).max()))
+    solution = integrate([field], x0[None], t, rtol=_RTOL, max_steps=int(steps), escape=escape)
     if solution.status[0] in FAILURES:
         raise _Failure(solution.status[0])
     return solution.x[0]

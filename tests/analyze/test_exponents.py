@@ -163,3 +163,13 @@ def test_settled_exponents_state_their_window():
     constant = lyapunov(CallableField(lambda x: x * [-1e6, -1.0], 2), [1.0, 1.0], n_pieces=8)
     assert constant.settled and np.isinf(constant.passes) and "constant" in str(constant)
     np.testing.assert_allclose(constant.exponents, [-1.0, -1e6], rtol=1e-5)
+
+
+def test_exponents_of_large_states():
+    scale = 1e20
+
+    def rates(s):
+        return np.stack([s[:, 1], (1 - (s[:, 0] / scale) ** 2) * s[:, 1] - s[:, 0]], axis=1)
+
+    found = lyapunov(CallableField(rates, 2), [scale, 0.0], n_pieces=32, budget=600_000)
+    assert found.exponents == pytest.approx([0, -1.0594], abs=2e-3) and found.settled

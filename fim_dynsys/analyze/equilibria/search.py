@@ -53,6 +53,8 @@ _FALLS = 4.0  # likewise from which they are 0: h^0.25
 _STEEP = 30.0  # slope in units of the scales from which a zero may be one of two sides of a jump
 _WORTH_A_LOOK = 20_000  # field evaluations spent in vain, after which jumps are looked for
 _ACROSS, _JUMPS = 1e-9, 1e-3  # lengths across a zero, and the change of the field in speeds that is a jump
+_ON_THE_LINE, _BISECTIONS = 1025, 60  # places at which the sign is looked at; halvings between two of them
+_CONTINUOUS = 1e-3  # speeds next to a change of sign: more are those of a jump or a pole
 _MOSTLY = 0.5  # share of the zeros with a singular Jacobian at which they are taken to form a continuum
 _SEED_ROUNDS = 4  # each with four times the starts of the one before, 64 to 4,096
 
@@ -93,6 +95,8 @@ class Search:
             more = self.region.sobol(4 ** (attempt + 1) * 16, seed + 1 + attempt)
             self.refine(np.concatenate([starts, more]))
             self.balance = self.checker.balance(self.roots.x, self.measure())
+        if self.region.dim == 1 and self.balance.check is IndexCheck.MISMATCH and self._add_crossings():
+            self.balance = self.checker.balance(self.roots.x, self.measure())
         vague = self.balance.check is IndexCheck.MISMATCH or self.balance.reason == NO_DEGREE
         # Newton's method on the steps of a staircase uses the budget up; to see them costs a tenth or less.
         in_vain = self.meter.exhausted and not len(self.roots.x) and self.meter.budget >= _WORTH_A_LOOK
@@ -120,6 +124,32 @@ class Search:
         slope = singular[:, -1] / np.maximum(1.0, singular[:, 0])
         found = Refined(x, residual, np.zeros(len(x)), slope, np.zeros(len(x), dtype=int))
         self.roots = self._distinct(_joined(found, self.roots))
+
+    def _add_crossings(self) -> bool:
+        """Whether zeros on the line were added that Newton's method does not reach: vertical tangents.
+
+        They lie where the field changes its sign, and are found by bisection; jumps and poles are left out.
+        """
+        x = np.linspace(self.region.low, self.region.high, _ON_THE_LINE)
+        f = self.meter.rhs(x)[:, 0]
+        known = np.sort(self.roots.x[:, 0])
+        has_zero = np.searchsorted(known, x[1:, 0], "right") > np.searchsorted(known, x[:-1, 0], "left")
+        k = np.flatnonzero((f[:-1] * f[1:] < 0) & ~has_zero)
+        low, high, sign = x[k], x[k + 1], np.sign(f[k])
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2.0
+            before = np.sign(self.meter.rhs(middle)[:, 0]) == sign
+            low, high = np.where(before[:, None], middle, low), np.where(before[:, None], high, middle)
+        ends = np.abs([self.meter.rhs(low)[:, 0], self.meter.rhs(high)[:, 0]]) / self.scales.speed[0]
+        vanishes = ends.max(axis=0) < _CONTINUOUS
+        place = np.where((ends[0] <= ends[1])[:, None], low, high)[vanishes]
+        residual = ends.min(axis=0)[vanishes]
+        still = (f[1:-1] == 0) & (f[:-2] != 0) & (f[2:] != 0) & ~has_zero[:-1] & ~has_zero[1:]
+        place, residual = np.concatenate([place, x[1:-1][still]]), np.append(residual, np.zeros(still.sum()))
+        n = len(place)
+        found = Refined(place, residual, np.zeros(n), np.ones(n), np.zeros(n, dtype=int))
+        self.roots = self._distinct(_joined(found, self.roots))
+        return n > 0
 
     def _until_met(self, seed: int) -> None:
         """Start from as many points again until few zeros seem to be missed."""

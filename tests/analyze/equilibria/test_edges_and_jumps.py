@@ -127,3 +127,18 @@ def test_multipliers_of_a_cycle_across_a_jump():
     np.testing.assert_allclose(found.period, [period], rtol=1e-6)
     np.testing.assert_allclose(found.multipliers[0].real, [1, np.exp(-c * period / 2)], atol=1e-3)
     assert found.stable.tolist() == [True] and "x1' jumps" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("f", "box", "zeros"),
+    [
+        (lambda x: np.cbrt(x) * (1 - x), (-1, 2), [0, 1]),
+        (lambda x: -np.sign(x) * np.abs(x) ** 0.2 * (x - 0.5) * (x + 0.7), (-1, 1), [-0.7, 0, 0.5]),
+        (lambda x: -np.sign(x - 0.3), (-1, 1), []),
+        (lambda x: 1 / x, (-1, 1), []),
+    ],
+)
+def test_changes_of_sign_on_the_line(f, box, zeros):
+    """Newton's method does not reach vertical tangents; jumps and poles change the sign without a zero."""
+    found = analyze.fixed_points(CallableField(f, 1), [box])
+    assert np.sort(found.x.ravel()) == pytest.approx(zeros, abs=1e-9)
