@@ -55,8 +55,7 @@ _STIFF_STEPS = 500
 _AT_REST = 1e-6  # distance from an attracting equilibrium, in lengths
 _BETTER = 0.1  # after a failure, a trajectory must return so much closer before it is tried again
 _FAILURES, _CLOSEST_THEN = 10, 1e-3  # after so many failures in all, any trajectory must
-# The same of a field with jumps, of which Newton's method sees nothing, and its steps there.
-_FAILURES_AT_JUMPS, _ITERATIONS, _ITERATIONS_AT_JUMPS = 1, 12, 6
+_FAILURES_AT_JUMPS = 1  # the same of a field with jumps, of which Newton's method sees nothing
 _TRIVIAL_ACROSS = 1e-2  # |mu - 1| along the flow beyond which neighbours of an orbit across jumps say nothing
 _SAME = 1e-3  # distance from a cycle, relative to its size, from which a path goes nowhere else
 # Distance of equal orbits, relative to their size: they are closed to 1e-8 and known a little worse, by the
@@ -350,8 +349,7 @@ class Search:
         )
 
     def _correct(self, nodes: np.ndarray, period: float, size: float) -> Orbit | None:
-        most = _ITERATIONS_AT_JUMPS if self.chart.sliding else _ITERATIONS
-        orbit = self._counted(correct_orbit(self.field, nodes, period, self.length, most))
+        orbit = self._counted(correct_orbit(self.field, nodes, period, self.length, 12))
         # A guess near a focus may shrink to the equilibrium, which closes too.
         if not orbit.converged or _size(orbit.nodes, self.length) < max(SMALLEST, 0.2 * size):
             return None
