@@ -131,7 +131,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) setuptools wheel
 	$(PIP_INSTALL) --no-build-isolation -e ".[torch]"
-	$(PY) -m fim_dynsys.commands.building
+	$(PY) -m fim_dynsys.commands.building fim-ode sindy-strong symbolic auto
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed

@@ -1,7 +1,8 @@
-"""Machine code that the package brings: ``python -m fim_dynsys.commands.building`` makes it once.
+"""Machine code that the package brings: ``python -m fim_dynsys.commands.building [MODEL ...]`` makes it once.
 
-A process of its own compiles what fits need for the processors named in
-`fim_dynsys.regression.kernels.machine_code`; its files go into the package, and from there into the wheel.
+A process of its own compiles what fits of the models need, of all that are compiled by default, for the
+processors named in `fim_dynsys.regression.kernels.machine_code`. Its files go into the package, and from
+there into the wheel.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -25,23 +27,23 @@ _DIGEST = hashlib.sha256().digest_size  # before the code in each file
 _STAMP = "sources.txt"  # beside the code, what it was made of
 
 
-def main() -> int:
-    """Make the code where it is missing or of other sources; returns the exit code."""
+def main(names: Sequence[str] = COMPILED) -> int:
+    """Make the code for models where it is missing or of other sources; returns the exit code."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         print(f"machine code is made on Linux with x86-64 alone, not on {platform.platform()}: none made")
         return 0
     built, stamp = machine_code.BUILT, machine_code.BUILT / _STAMP
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == _sources():
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == _sources(names):
         print(f"machine code is there: {_size(built)}")
         return 0
     with tempfile.TemporaryDirectory() as scratch:
-        command = [sys.executable, "-m", "fim_dynsys.commands.building", "compile"]
+        command = [sys.executable, "-m", "fim_dynsys.commands.building", "compile", *names]
         subprocess.run(command, env=environment(Path(scratch)), check=True)
         shutil.rmtree(built, ignore_errors=True)
         built.mkdir()
         for made in sorted(Path(scratch).rglob("*.nbc")):
             pack(made, built)
-    stamp.write_text(_sources(), encoding="utf-8")
+    stamp.write_text(_sources(names), encoding="utf-8")
     print(f"machine code made: {_size(built)}")
     return 0
 
@@ -68,10 +70,11 @@ def without_bitcode(code: bytes) -> bytes:
     return dumps(((name, kind, (machine, names)), *rest))
 
 
-def _sources() -> str:
-    """What the code is made of: all sources of kernels, numba and Python."""
+def _sources(names: Sequence[str]) -> str:
+    """What the code is made of: all sources of kernels, numba and Python; and for which models."""
     digest = hashlib.sha256(machine_code.kernel_sources()).hexdigest()
-    return f"{digest} numba {numba.__version__} Python {sys.version_info.major}.{sys.version_info.minor}\n"
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return f"{digest} numba {numba.__version__} Python {python} for {' '.join(names)}\n"
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -93,8 +96,8 @@ def _size(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["compile"]:
-        for name in COMPILED:
-            compile_ahead(name)
+    if sys.argv[1:2] == ["compile"]:
+        for model in sys.argv[2:]:
+            compile_ahead(model)
     else:
-        sys.exit(main())
+        sys.exit(main(sys.argv[1:] or COMPILED))

@@ -38,7 +38,7 @@ _DEPENDENCIES = (
 _IMPORT_NAMES = {"scikit-learn": "sklearn"}
 _PARAMETERS = {"equations": {"expressions": {"x0": "-k*x0"}}}  # of models that cannot be made without any
 _OPTIONAL = ("torch",)
-COMPILED = ("fim-ode", "sindy-strong", "symbolic", "auto")
+COMPILED = ("fim-ode", "sindy-strong", "symbolic", "auto", "equations")
 """Models whose loops numba compiles."""
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -210,9 +210,12 @@ def compile_ahead(name: str) -> str:
     t = np.linspace(0.0, 12.0, 120)
     x = np.column_stack([np.cos(t), -np.sin(t)]) * np.exp(-0.05 * t)[:, None]
     noise = 0.02 * np.random.default_rng(0).standard_normal(x.shape)
+    known = {"expressions": {"x0": "x1", "x1": "-k*sin(x0) - c*x1"}} if name == "equations" else {}
     for observed in (x + noise, x):
-        load(name).fit(observed, t)
-    load(name).fit(x + noise, t, u=np.cos(0.7 * t))
+        load(name, **known).fit(observed, t)
+    if known:
+        known["expressions"]["x1"] += " + b*u0"
+    load(name, **known).fit(x + noise, t, u=np.cos(0.7 * t))
     origins = machine_code.origins
     return (
         f"machine code of the package {origins['built']}, kept here {origins['kept']}, compiled "
