@@ -11,6 +11,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Judge
 from fim_dynsys.models.judging import judged
+from fim_dynsys.models.scarcity import FEW
 from fim_dynsys.models.unrelated import unrelated_samples, unrelated_steps
 from fim_dynsys.regression.criteria import Known, Noise, noise_model, precise
 from fim_dynsys.regression.gaps import completed
@@ -107,7 +108,7 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     windows = _windows(samples, smooth, inputs, roots, pace)
     stretches = [*records, *windows]
     paths, endings = _paths(field, stretches, unit, len(records))
-    exact = info.inference.judge is Judge.EXACT
+    exact = info.inference.judge is Judge.EXACT and len(every) > FEW  # fewer may be noisy ones
     found = _judged(records, windows, _apart(stretches, paths, unit), level, endings, exact)
     if whole.errors is None:
         found["problems"] += _no_flow([x for _, x in samples], found)

@@ -10,7 +10,7 @@ from fim_dynsys.fields.inference import Judge, Noise, Trust
 from fim_dynsys.regression.gaps import has_gaps
 from fim_dynsys.trajectories.container import Trajectories
 
-_FEW = 12  # samples: an estimate of the noise from these is off by a fifth
+FEW = 12  # samples: an estimate of the noise from these is off by a fifth
 _SPARE = 2.0  # values for each fitted number: with fewer, other equations may fit as well
 _EXACT = 1.0 - 2.5e-5  # R2 of a path that leaves .5 % of the spread: such errors decide little
 _BEGINNING = "few samples decide"
@@ -46,7 +46,7 @@ def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories,
     exact = info.path_r2 is not None and info.path_r2 > _EXACT
     if terms and values < _SPARE * (terms + starts):
         said = f"{values} values for {terms} coefficients and {starts} initial states"
-    elif fewest <= _FEW and not (known or exact):
+    elif fewest <= FEW and not (known or exact):
         said = f"{fewest} of each state, and their noise is not known (sigma= gives it)"
     else:
         return info

@@ -101,7 +101,10 @@ def test_a_time_limit_holds_inside_the_integrations(search):
     began = time.perf_counter()
     found = SEARCHES[search](max_seconds=0.5)
     assert time.perf_counter() - began < 20.0
-    assert found.effort.exhausted
+    if search == "limit_cycles":  # which recognises the sliding, and ends by itself
+        assert "x0 = 0" in repr(found)
+    else:
+        assert found.effort.exhausted
 
 
 def food_chain(x):

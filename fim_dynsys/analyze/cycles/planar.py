@@ -10,6 +10,7 @@ import numpy as np
 from fim_dynsys.analyze.cycles.search import Cycle, CycleKind, Search
 from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.equilibria.result import PointStatus
+from fim_dynsys.analyze.tangent import STAGES
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
@@ -29,6 +30,7 @@ _SAMPLES = 250  # of the first window, of which one before and one after a cross
 _FIRST, _WINDOWS = 25.0, 7  # time scales, and windows of that length in which a path comes back
 _PERIODS, _TWICE = 1.1, 2  # of a known cycle, and windows of that length, for a return beside it
 _STEPS = 2_000  # in a window: more are those of stiff corners, where explicit steps are of no use
+_FEWEST_STEPS = 10  # of a window that is begun, when the budget runs out
 # Logarithm of the multiplier below which a cycle draws all around it onto itself in part of a turn: a second
 # one beside it would be a canard, and a return map tells nothing of it.
 _FLAT = -200.0
@@ -81,12 +83,13 @@ class _Line:
         for number in range(windows):
             if not len(rows) or not search.affords():
                 break
+            affordable = (search.budget - search.counted.points) // (STAGES * len(z))
             solution = integrate(
                 [search.field],
                 z,
                 t,
                 rtol=_RTOL,
-                max_steps=_STEPS,
+                max_steps=max(_FEWEST_STEPS, min(_STEPS, affordable)),
                 escape=search.chart.escape,
                 until=lambda z: search.chart.ends(z, 1),
             )
