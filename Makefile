@@ -125,7 +125,8 @@ install-test: $(VENV)/.installed-test
 
 NEW_ENOUGH = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fim-dynsys needs Python 3.11 or newer: set PYTHON=")'
 
-# Stamps: a second call installs nothing unless the dependencies have changed.
+# Stamps: a second call installs nothing unless the dependencies have changed. Code for "equations", a minute of
+# compiling that the benchmark does without, is made for the wheel alone.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(NEW_ENOUGH)
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)

@@ -262,7 +262,7 @@ def evaluate_published(row: Row, system: Published, draw: Draw) -> dict[str, Any
 
 
 def _of_unseen_paths(model: VectorFieldModel, system: Published) -> dict[str, Any]:
-    times, states = (of[RECORDS:] for of in system.paths())
+    times, states = (of[RECORDS:] for of in system.paths)
     found = [max(_path_r2(model, x, t), -1e6) for x, t in zip(states, times, strict=True)]
     info = model.field_.fit_info
     return {
@@ -276,12 +276,13 @@ def _of_unseen_paths(model: VectorFieldModel, system: Published) -> dict[str, An
 
 def run_published(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
     """Every row on every system."""
-    jobs = [
-        Job(Draw(system.name, sigma, seed), "1", (system, Draw(system.name, sigma, seed)))
+    draws = [
+        (system, Draw(system.name, sigma, seed))
         for system in cli.limited(list(PUBLISHED), options.limit)
         for sigma in PUBLISHED_SIGMAS
         for seed in options.seeds[: 1 if not sigma else None]
     ]
+    jobs = [Job(draw, "1", (system, draw)) for system, draw in draws]
     found = cached_outcomes(
         evaluate_published,
         rows,

@@ -1,6 +1,7 @@
 """Twenty published systems in realistic units, of which nothing was chosen: three short records each."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class Published:
         """The true field."""
         return SymbolicField(self.rates, parameters=self.parameters)
 
+    @cached_property
     def paths(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Times and true states of the records, then of the unseen paths."""
         rng = np.random.default_rng([len(self.name), *self.name.encode()])
@@ -61,7 +63,7 @@ class Published:
 
     def given(self, sigma: float, seed: int) -> dict[str, Any]:
         """Noisy records as ``fit`` takes them; noise in standard deviations of the states."""
-        times, states = (of[:RECORDS] for of in self.paths())
+        times, states = (of[:RECORDS] for of in self.paths)
         spread = np.concatenate(states).std(axis=0)
         rng = np.random.default_rng([seed, len(self.rates)])
         noisy = [x + sigma * spread * rng.standard_normal(x.shape) for x in states]

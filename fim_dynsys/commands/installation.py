@@ -210,12 +210,14 @@ def compile_ahead(name: str) -> str:
     t = np.linspace(0.0, 12.0, 120)
     x = np.column_stack([np.cos(t), -np.sin(t)]) * np.exp(-0.05 * t)[:, None]
     noise = 0.02 * np.random.default_rng(0).standard_normal(x.shape)
-    known = {"expressions": {"x0": "x1", "x1": "-k*sin(x0) - c*x1"}} if name == "equations" else {}
+
+    def model(torque: str) -> Any:
+        given = {"expressions": {"x0": "x1", "x1": torque}} if name in _PARAMETERS else {}
+        return load(name, **given)
+
     for observed in (x + noise, x):
-        load(name, **known).fit(observed, t)
-    if known:
-        known["expressions"]["x1"] += " + b*u0"
-    load(name, **known).fit(x + noise, t, u=np.cos(0.7 * t))
+        model("-k*sin(x0) - c*x1").fit(observed, t)
+    model("-k*sin(x0) - c*x1 + b*u0").fit(x + noise, t, u=np.cos(0.7 * t))
     origins = machine_code.origins
     return (
         f"machine code of the package {origins['built']}, kept here {origins['kept']}, compiled "

@@ -121,7 +121,7 @@ def _judged(
     apart: Sequence[np.ndarray],
     level: np.ndarray,
     endings: Sequence[str],
-    exact: bool = False,
+    exact: bool,
 ) -> dict:
     """The entries of `FitInfo`, from distances (n, d) of the path to the samples of each stretch.
 

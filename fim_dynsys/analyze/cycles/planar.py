@@ -10,7 +10,6 @@ import numpy as np
 from fim_dynsys.analyze.cycles.search import Cycle, CycleKind, Search
 from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.equilibria.result import PointStatus
-from fim_dynsys.analyze.tangent import STAGES
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
@@ -83,13 +82,12 @@ class _Line:
         for number in range(windows):
             if not len(rows) or not search.affords():
                 break
-            affordable = (search.budget - search.counted.points) // (STAGES * len(z))
             solution = integrate(
                 [search.field],
                 z,
                 t,
                 rtol=_RTOL,
-                max_steps=max(_FEWEST_STEPS, min(_STEPS, affordable)),
+                max_steps=search.affordable_steps(len(z), _FEWEST_STEPS, _STEPS),
                 escape=search.chart.escape,
                 until=lambda z: search.chart.ends(z, 1),
             )

@@ -52,6 +52,7 @@ _MOST_STEPS = 6_000
 _STEPS_AT_FIRST = 2_000  # in the first window, twice that in the second
 # Steps of one period at 1e-6 from which implicit ones are cheaper: a smooth loop takes a hundred.
 _STIFF_STEPS = 500
+_FEWEST_STEPS = 100  # of a window that is begun, when the budget runs out
 _AT_REST = 1e-6  # distance from an attracting equilibrium, in lengths
 _BETTER = 0.1  # after a failure, a trajectory must return so much closer before it is tried again
 _FAILURES, _CLOSEST_THEN = 10, 1e-3  # after so many failures in all, any trajectory must
@@ -203,6 +204,10 @@ class Search:
         self.exhausted |= self.counted.points >= self.budget or out_of_time()
         return not self.exhausted
 
+    def affordable_steps(self, n_paths: int, fewest: int, most: int) -> int:
+        """Steps of each of so many paths for which the budget is left, within limits."""
+        return int(np.clip((self.budget - self.counted.points) // (STAGES * n_paths), fewest, most))
+
     def run(self, x: np.ndarray, direction: int, bar: "tqdm") -> None:
         """Follow coordinates through windows of growing length and correct every new return."""
         needed = np.full(len(x), self.closest)
@@ -214,9 +219,9 @@ class Search:
                 self.ends[SeedEnd.CUT_SHORT] += len(x)
                 return
             n_before = len(x)
-            share = (self.budget - self.counted.points) // (STAGES * len(x))
             most = min(_MOST_STEPS, _STEPS_AT_FIRST * 2**round_)
-            flight = fly(self.chart, x, direction, window, int(np.clip(share, 100, most)))
+            steps = self.affordable_steps(len(x), _FEWEST_STEPS, most)
+            flight = fly(self.chart, x, direction, window, steps)
             self.ends.update(_ENDS[end] for end in flight.ends if end in _ENDS)
             if direction > 0 and len(flight.stopped):
                 held = stiff_states(self.field, flight.stopped, flight.stride)
