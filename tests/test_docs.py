@@ -9,7 +9,7 @@ import types
 import pytest
 
 import fim_dynsys
-from fim_dynsys import errors
+from fim_dynsys import errors, registry
 from tests.pages import NOTEBOOKS, PAGES, ROOT, name
 
 BLOCK = re.compile(r"^```([\w{}-]*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -60,6 +60,7 @@ def test_code_runs(page, tmp_path, monkeypatch, capsys):
     A block without a language that follows at once shows what is printed.
     """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_REGISTERED", {})  # what a page registers is not there for other tests
     for file in (ROOT / "docs" / "examples").glob("*.csv"):  # the files that pages fit
         shutil.copy(file, tmp_path)
     module = types.ModuleType(f"docs_{page.stem}")
