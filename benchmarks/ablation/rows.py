@@ -38,6 +38,7 @@ LEFT_OUT: Mapping[str, Mapping[str, Changes]] = {
         "windows": (_without(stages.windows),),
         "functions": (_without(stages.functions),),
         "functions chosen again": (_of_functions(repeated=0),),
+        "all that is chosen again": (_without(stages.reselection), _of_functions(repeated=0)),
         "pairs of functions": (_of_functions(pairs=0),),
         "exact laws": (_amounts(exact_structures=None),),
     },

@@ -11,8 +11,8 @@ from fim_dynsys.analyze.tracing.equations import Equations
 _SINGULAR = 1e-5  # singular value, of the largest or 1, that counts as zero where two are so at once
 _ANGLES = (0.3, 1.7, 3.0, 4.9)  # no symmetry of a polygon: only a rotation makes all of them equilibria
 _RADII = (0.02, 0.05)  # scaled: a term that breaks the symmetry leaves a residual of their third power
-_SOLVED = 1e-10
-_NEWTON_STEPS = 30
+_SOLVED = 1e-10  # largest residual, scaled: Newton's method squares it each step, down to rounding
+_NEWTON_STEPS = 30  # where an equilibrium is nearly double each only halves the error: 1e-9 is left
 _STEP, _MOST_POINTS = 0.01, 500  # of the radius, scaled, along a branch
 _ALONG = 1e-6  # eigenvalue, by the field's rate, of the direction along the circle
 

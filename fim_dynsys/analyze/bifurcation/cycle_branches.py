@@ -24,7 +24,7 @@ _EQUAL, _JUMP = 1e-4, 2.0
 _CURVE, _ON_CURVE = 512, 0.02  # points of a cycle, and distance from them by its size of a point on it
 _IMPLICIT_RTOL = 1e-8  # of a step: linear pieces between steps are then a guess good enough on a stiff cycle
 _BEYOND = 0.01  # of the parameter range, from an end that is not resolved to where cycles are searched for
-_SEEDS, _SEARCH_BUDGET = 16, 500_000
+_SEEDS, _SEARCH_BUDGET = 16, 500_000  # paths of one search beyond such an end, and points of the field for it
 # An explosion that used the budget up: change of the parameter over the latest points, by its range.
 _UPRIGHT, _LATEST = 1e-6, 10
 _SAME = 1e-5  # scaled distance in which two branch points of cycles are, solved for on two meshes

@@ -43,9 +43,9 @@ from fim_dynsys.regions import Region
 
 _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on each side, and come back
 # A return nearer than this share of the loop's size is worth a correction. In the plane nothing else can come
-# near; in space a chaotic trajectory does so all the time.
+# near.
 _CLOSEST = {2: 0.1}
-_CLOSEST_IN_SPACE = 0.03
+_CLOSEST_IN_SPACE = 0.03  # the same share: in space a chaotic trajectory comes near all the time
 _SAME = 1e-3  # distance of equal orbits in different coordinates, relative to their size
 
 

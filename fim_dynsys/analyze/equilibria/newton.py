@@ -12,24 +12,23 @@ from fim_dynsys.regions import Region
 # A simple zero is reached to rounding: |f| some 1e-15 of the field's speed. What is left of |f| at a zero of
 # higher order is far less, but there the step to go stays large: x^5 leaves 1e-6 of a length after 60 rounds.
 ROOT_RESIDUAL = 1e-9
-_ROOT_STEP = 1e-4
+_ROOT_STEP = 1e-4  # of a length
 # A field computed with rounding noise of 1e-7 stalls earlier; its simple zeros are known as well as this.
-_NOISY_RESIDUAL = 1e-6
-_NOISY_STEP = 1e-6
+_NOISY_RESIDUAL = 1e-6  # of the field's speed
+_NOISY_STEP = 1e-6  # of a length
 # A start is given up that in so many rounds has not lowered |f|^2 by a tenth: near a zero of any order p,
 # where x goes to (1 - 1/p) x, it falls to a seventh or less in one round; at a minimum of |f| not at all.
-_PATIENCE = 8
-_PROGRESS = 0.9
+_PATIENCE = 8  # rounds
+_PROGRESS = 0.9  # of |f|^2 so many rounds ago
 # Below this, a step that does not lower |f| shows that rounding decides.
 _STALLED = 1e-12
-# Minima of |f| are polished until the step to go is this share of a length, from no further than the reach.
-_MINIMUM_STEP = 1e-5
-_MINIMUM_REACH = 0.1
+_MINIMUM_STEP = 1e-5  # of a length: minima of |f| are polished until the step to go is less
+_MINIMUM_REACH = 0.1  # of a length, from their start
 _MINIMUM_ROUNDS = 8  # steps towards a minimum of |f|, which must be near
 _DIFFERENCE = 1e-4  # of a length; central differences of the gradient are then good to about 1e-8
-# A step beyond the edge of the field's domain is shortened to the edge, halving by halving. Differences for
-# the Jacobian shrink until all of their points are inside; those from the edge itself go inwards.
-_TO_EDGE = 40
+_TO_EDGE = 40  # halvings of a step beyond the edge of the field's domain, which end at the edge
+# Factor, and how often: differences for the Jacobian shrink until all of their points are inside the domain;
+# those from the edge itself go inwards.
 _SHRINKING, _SHRINKS = 1 / 32, 16
 _FROM_EDGE = 1e-8  # of the length scale, for slopes from inside the domain: half the digits
 # Beyond this many scales the field counts as infinite; squares of what is below do not overflow.

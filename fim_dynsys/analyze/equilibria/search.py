@@ -34,8 +34,8 @@ _EDGE = 1e-6  # a zero so near the boundary may be on either side of it: a hundr
 # Zeros of second order end as far apart as they are known, 1e-8 of a length; simple ones at 1e-15. Of higher
 # order the step still to go tells how far: it shrinks by a constant factor a round, (1 - 1/p) for order p, so
 # that up to ten such steps remain for p <= 10, and never more than a hundredth of a length.
-_MERGED = 1e-6
-_STEPS_LEFT, _LONGEST_STEP = 10.0, 1e-3
+_MERGED = 1e-6  # of a length
+_STEPS_LEFT, _LONGEST_STEP = 10.0, 1e-3  # steps, and a length's share that one of them counts at most
 # Where the Jacobian is so nearly singular, the index is not the sign of its determinant but measured.
 _SINGULAR = 1e-6
 # Along a direction without slope, an isolated zero attracts from this distance, one among many does not.

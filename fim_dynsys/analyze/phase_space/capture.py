@@ -19,7 +19,7 @@ _ALOOF = 0.1  # of its distance from the nearest other object
 _TUBE_POINTS = 2000  # a loop is three sizes long: spaced by 0.0016 of it, a twelfth of the tube's radius
 # Cells per side of the region: few enough that some thousand samples visit most cells of an attractor twice.
 _CELLS = {1: 1000, 2: 40, 3: 20}
-_CELLS_IN_MANY_DIMENSIONS = 10
+_CELLS_IN_MANY_DIMENSIONS = 10  # per side
 _FEWEST_CELLS = 8  # fewer are those of a trajectory that goes to rest
 _REVISITED = 0.9  # share of the visits in either half of the time that go to cells visited in the other
 _CONTRACTION = 1e-3  # least mean contraction of volumes, per time scale, on what attracts

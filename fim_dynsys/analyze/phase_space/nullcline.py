@@ -39,10 +39,8 @@ from fim_dynsys.regions import Region
 _OFFSET = 0.4119
 _NEWTON_STEPS = 6  # from within a cell Newton's method takes four to rounding
 _POLISHED = 1e-9  # of the speed, as of a zero of the whole field (`newton.ROOT_RESIDUAL`)
-# Where a line turns by more than this (radians) from one cell to the next, a crossing is looked for, no
-# further than so many cells away.
-_CORNER = 0.4
-_REACH = 3.0
+_CORNER = 0.4  # radians by which a line turns from one cell to the next where a crossing is looked for
+_REACH = 3.0  # cells: no further away
 _RING, _RING_RADIUS = 360, 2.0  # points on a circle round where more than two lines may cross, in cells
 _FLAT = 1e-3  # share that lower orders have in what the component is on the circle
 # Whether the grid is fine enough is probed along so many lines each way, at so many places in random order:

@@ -33,7 +33,7 @@ _FRACTIONS = {  # of a second, beside a column of whole seconds
 _WEEK = re.compile(
     r"(iso|epi|mmwr|cdc)?[ _]?(week|kw|kalenderwoche|woche)([ _](no|nr|number))?", re.IGNORECASE
 )
-_WEEKS = 53
+_WEEKS = 53  # of a year at most
 _CENTURY = 100  # a year below it leaves out its century
 _WHOLE = re.compile(r"(.*[ ._])?(s|secs?|seconds?)", re.IGNORECASE)
 
