@@ -23,7 +23,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.fields.inference import Inference, Judge
+from fim_dynsys.fields.inference import Inference
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
@@ -45,6 +45,7 @@ from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort
 from fim_dynsys.search.genetic.engine import GENETIC
 from fim_dynsys.search.initial_estimate import InitialEstimate
+from fim_dynsys.search.judges import HeldOut
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search, distinguishable
@@ -410,7 +411,7 @@ class Auto(SearchedModel):
         fields: list[VectorField] = []
         if found.local is not None and found.prefers_local(preferred[0]):
             said = report | {"chosen": "locally linear", "held_out": float(found.local.errors.mean())}
-            local = found.local.field(order.trajectories, said, Inference(Judge.HELD_OUT))
+            local = found.local.field(order.trajectories, said, Inference(HeldOut.name))
             fields.append(order.field(local, question.context))
         for k in preferred[: None if count is None else count - len(fields)]:
             fields.append(self._field(found, question, int(k), report, float(weights[k])))

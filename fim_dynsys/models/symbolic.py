@@ -26,7 +26,7 @@ from fim_dynsys.regression.gaps import completed
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.functions.combination import FULL, QUICK
-from fim_dynsys.search.judges import OfFamilies
+from fim_dynsys.search.judges import OfFamilies, totals
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.pool import Pool
@@ -174,7 +174,7 @@ class SymbolicModel(SearchedModel):
         items = [found.candidates[0].in_use()]
         items += homogeneous(search.observations, found.functions, question.order.trajectories)
         items += fitted_with_constraints(search, others) if others else []
-        scores = (np.array([item.score for item in items]) + row.judge.prices(search, items)).tolist()
+        scores = totals(row.judge, search, items).tolist()
         order = sorted(range(len(items)), key=scores.__getitem__)
         count = len(found.candidates) + len(found.functions)
         return _Candidates(question, [items[k] for k in order], [scores[k] for k in order], count)

@@ -1,16 +1,19 @@
-"""What decides among the candidates of a search: their BIC, and prices that are added to it."""
+"""What decides among the candidates of a search: scores, such as BIC, and prices that are added to them."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from fim_dynsys.fields import inference
+from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.candidates import Candidate, log_alike
 from fim_dynsys.search.functions.families import families
+from fim_dynsys.search.local import LocalFit, Rates, clearly_better, unseen_errors
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import refine
 
 _MARGIN = 8.0
 """BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
@@ -25,6 +28,11 @@ class Judge(Protocol):
 
     def prices(self, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
         """What is added to the score of each (C,), in BIC."""
+
+
+def totals(judge: Judge, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
+    """Scores and prices of candidates together (C,); the least is preferred."""
+    return np.array([c.score for c in candidates]) + judge.prices(search, candidates)
 
 
 @dataclass(frozen=True)
@@ -97,6 +105,37 @@ class Exact:
     def prices(self, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
         """See `Judge`."""
         return np.zeros(len(candidates))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """No candidate for which a field without an equation predicts trajectories clearly better.
+
+    Both predict those that they have not seen: a candidate is fitted again to the others.
+    """
+
+    local: LocalFit
+    name = inference.Judge.HELD_OUT
+
+    def prices(self, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
+        """See `Judge`."""
+        seen = search.observations
+        beaten = [clearly_better(self.local.errors, errors_of_refits(seen, c)) for c in candidates]
+        return np.where(beaten, np.inf, 0.0)
+
+
+def errors_of_refits(seen: Observations, candidate: Candidate) -> np.ndarray:
+    """Errors (P,) of the pieces of trajectories that are kept from a candidate's fit, see `errors_of`."""
+    kept = candidate.in_use()
+
+    def fitted(pieces: np.ndarray) -> Rates:
+        others = seen.only(pieces)
+        begun = replace(kept, start=kept.start[pieces])
+        fit, _ = refine(others, begun, others.path, (1,))
+        return lambda x: fit.dictionary.evaluate(x) @ fit.coefficients
+
+    errors = unseen_errors(seen, fitted)
+    return np.where(np.isfinite(errors), errors, np.inf)
 
 
 def _margins(candidates: Sequence[Candidate]) -> np.ndarray:

@@ -9,7 +9,7 @@ from fim_dynsys.fields.inference import Inference
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.initial_estimate import InitialEstimate
-from fim_dynsys.search.judges import BIC, ExtendedBic
+from fim_dynsys.search.judges import BIC, ExtendedBic, totals
 from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.problem import Search
 
@@ -60,8 +60,7 @@ class Pool:
     def preferred(self) -> Candidate:
         """The smallest BIC, extended where something is lacking."""
         judge = ExtendedBic() if self.lacking else BIC
-        scores = np.array([c.score for c in self.candidates]) + judge.prices(self.search, self.candidates)
-        return self.candidates[int(np.argmin(scores))]
+        return self.candidates[int(np.argmin(totals(judge, self.search, self.candidates)))]
 
     @property
     def fitted(self) -> list[Candidate]:

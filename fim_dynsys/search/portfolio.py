@@ -1,7 +1,7 @@
 """Candidates with and without functions side by side: what tells them apart, and draws from them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -13,17 +13,9 @@ from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.models import ExactModel
 from fim_dynsys.search.horizon import explains
-from fim_dynsys.search.judges import BIC, Exact, ExtendedBic, Judge
+from fim_dynsys.search.judges import BIC, Exact, ExtendedBic, HeldOut, Judge, totals
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.local import (
-    FEWEST,
-    LocalFit,
-    Rates,
-    clearly_better,
-    fit_local,
-    trajectories_of,
-    unseen_errors,
-)
+from fim_dynsys.search.local import FEWEST, LocalFit, fit_local, trajectories_of
 from fim_dynsys.search.pool import Pool, shortlist
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
@@ -147,8 +139,7 @@ class Portfolio:
     @property
     def log_weights(self) -> np.ndarray:
         """How much each member is preferred (C,): minus half of its score and the judge's price."""
-        scores = np.array([m.score for m in self.members])
-        return -0.5 * (scores + self.judge.prices(self.search, self.members))
+        return -0.5 * totals(self.judge, self.search, self.members)
 
     @cached_property
     def stays(self) -> np.ndarray:
@@ -170,27 +161,10 @@ class Portfolio:
         return order if self.local is None else order[np.argsort(~self.stays[order], kind="stable")]
 
     def prefers_local(self, number: int) -> bool:
-        """Whether the field without an equation clearly predicts trajectories better than one of the members.
-
-        Both predict those that they have not seen: the member is fitted again to the others.
-        """
+        """Whether the field without an equation is preferred to one of the members: see `HeldOut`."""
         if self.local is None or not self.stays[number]:
             return self.local is not None
-        return clearly_better(self.local.errors, self._unseen_errors(number))
-
-    def _unseen_errors(self, number: int) -> np.ndarray:
-        """Errors (P,) of the pieces of trajectories that are kept from a member's fit, see `errors_of`."""
-        member, seen = self.members[number], self.search.observations
-        kept = member.in_use()
-
-        def fitted(pieces: np.ndarray) -> Rates:
-            others = seen.only(pieces)
-            begun = replace(kept, start=kept.start[pieces])
-            fit, _ = refine(others, begun, others.path, (1,))
-            return lambda x: fit.dictionary.evaluate(x) @ fit.coefficients
-
-        errors = unseen_errors(seen, fitted)
-        return np.where(np.isfinite(errors), errors, np.inf)
+        return bool(np.isinf(HeldOut(self.local).prices(self.search, [self.members[number]])[0]))
 
     def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[Candidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.

@@ -10,6 +10,7 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.models.auto import Auto
 from fim_dynsys.regression.observed import complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.judges import errors_of_refits
 from fim_dynsys.search.local import SMOOTHINGS, clearly_better, errors_of, fit_local
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.pool import Pool
@@ -97,14 +98,15 @@ def linear(samples):
 def test_members_are_fitted_anew_to_the_others():
     portfolio, samples = linear(spirals()), spirals()
     seen = portfolio.search.observations
-    assert portfolio._unseen_errors(0).max() < 1e-6
+    assert errors_of_refits(seen, portfolio.members[0]).max() < 1e-6
     assert not replace(portfolio, local=fit_local(seen)).prefers_local(0)
     samples[2] = samples[2, ::-1]  # runs backwards, which the others do not
     turned = linear(samples)
     terms, coefficients = portfolio.search.dictionary, portfolio.members[0].coefficients
     own = errors_of(lambda x: terms.evaluate(x) @ coefficients, turned.search.observations, np.array([2]))
     assert own[0] > 0.1
-    np.testing.assert_allclose(turned._unseen_errors(0)[2], own[0], rtol=0.1)  # as by the others alone
+    refitted = errors_of_refits(turned.search.observations, turned.members[0])
+    np.testing.assert_allclose(refitted[2], own[0], rtol=0.1)  # as by the others alone
 
 
 def test_smoothing_is_refined(portfolio):
