@@ -1,4 +1,9 @@
-"""Right-hand sides of single states, and fields made of one for each."""
+"""Right-hand sides of single states, and fields made of one for each.
+
+A side is scored by a regression of its state alone, before anything is integrated, and sides of different
+origin are combined. An `ExactModel` says instead how a whole `Candidate`, whose states share starts and
+numbers, fits the samples: it holds no terms of its own.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""Models: structures fitted to noise-free samples to numerical precision, and the choice among them."""
+"""Models: structures fitted to noise-free samples to numerical precision, and the choice among them.
+
+A model is a `Candidate` with what its fit leaves. Right-hand sides of one state (`StateEquation`) are what
+candidates are put together from; they have no fit.
+"""
 
 import math
 from collections.abc import Iterator
