@@ -5,6 +5,7 @@ import functools
 import importlib.util
 import math
 import numbers
+import operator
 import os
 import sys
 import warnings
@@ -102,12 +103,12 @@ def renamed(**names: str) -> Callable[[Callable[Arguments, Returned]], Callable[
     return decorate
 
 
-def earlier_name(old: str, new: str) -> Any:
-    """A property that gives an attribute under its earlier name, with a DeprecationWarning."""
+def earlier_name(old: str, new: str, value: Callable[[Any], Any] | None = None) -> Any:
+    """A property that gives an attribute, or a value, under its earlier name, with a DeprecationWarning."""
 
     def found(self: object) -> Any:
         warn_of_rename(type(self).__name__, old, new)
-        return getattr(self, new)
+        return operator.attrgetter(new)(self) if value is None else value(self)
 
     return property(found, doc=f"Earlier name of `{new}`.")
 

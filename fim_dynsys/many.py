@@ -310,7 +310,7 @@ def _told(job: _Job, model: VectorFieldModel, texts: Sequence[str], seconds: flo
     info = field.fit_info
     return _row(job) | {
         "status": "fitted",
-        "trajectories": context.n_trajectories,
+        "trajectories": len(context),
         "samples": int(context.n_obs.sum()),
         "path_r2": info.path_r2,
         "window_r2": info.window_r2,
@@ -318,7 +318,7 @@ def _told(job: _Job, model: VectorFieldModel, texts: Sequence[str], seconds: flo
         "trust": "" if info.trust is None else info.trust.value,
         "problems": "; ".join(info.problems),
         "warnings": "; ".join(texts),
-        "equations": "; ".join(field.shown_equations(errors=False)),
+        "equations": "; ".join(field._shown_equations(errors=False)),
         "coefficients": [list(row) for row in field._coefficient_rows()],
         "seconds": seconds,
     }

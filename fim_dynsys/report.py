@@ -150,7 +150,7 @@ def _autonomous(model: VectorFieldModel) -> tuple[VectorField, dict[str, float]]
 
 def _equations(page: _Page) -> str:
     text = io.StringIO()
-    known = page.field.has_errors
+    known = page.field._has_errors
     page.model.print(errors=known, file=text)
     *lines, _ = text.getvalue().splitlines()  # the last one is the verdict, which follows in words
     shown = "".join(f"<p>{escape(line)}</p>" for line in lines)

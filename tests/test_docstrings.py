@@ -39,7 +39,6 @@ OF_AUTHORS = {
     },
     VectorField: {
         "picture",
-        "shown_equations",
         "stack",
         "with_fit_info",
     },

@@ -24,19 +24,18 @@ MODEL = {
 }
 FIELD = {
     "the function and its derivatives": "jacobian directional ivp stack scale support draws",
-    "what surrounds it": "dim state_names region scales length_scale smoothed context frame fit_info",
+    "what surrounds it": "dim state_names region scales context frame fit_info",
     "the same with other notes": "with_fit_info",
     "as equations": (
-        "equations latex sympy terms get_feature_names dictionary coefficients complexity to_dataframe "
-        "shown_equations"
+        "equations latex sympy terms get_feature_names dictionary coefficients complexity to_dataframe"
     ),
-    "its errors": "standard_errors has_errors",
+    "its errors": "standard_errors",
     "on disk": "to_arrays from_arrays of",
 }
 TRAJECTORIES = {
     "made": "from_arrays from_dataframe from_dataset from_file",
     "written": "to_dataframe to_file dataset",
-    "values": "t x u n_obs n_trajectories dim arrays input_arrays padded box equals",
+    "values": "t x u n_obs dim arrays input_arrays padded box equals",
     "names": "state_names input_names units coords hold status t_stop",
     "the same with other parts": (
         "with_x with_coords with_units with_hold without_inputs drop_incomplete select_samples select_states"
@@ -50,14 +49,20 @@ def fitted():
     return fim_dynsys.load("sindy-strong").fit(np.stack([np.cos(t), -np.sin(t)], axis=1), t)
 
 
+def is_earlier(owner, name):
+    """Whether a name is an earlier one of another, which goes in the next version but one."""
+    doc = inspect.getdoc(getattr(owner, name, None))
+    return isinstance(getattr(owner, name, None), property) and str(doc).startswith("Earlier name of")
+
+
 @pytest.mark.parametrize(
     ("part", "reasons", "most"),
-    [("model", MODEL, 37), ("field_", FIELD, 32), ("context_", TRAJECTORIES, 33)],
+    [("model", MODEL, 37), ("field_", FIELD, 28), ("context_", TRAJECTORIES, 32)],
 )
 def test_each_public_name_has_a_reason(fitted, part, reasons, most):
     thing = fitted if part == "model" else getattr(fitted, part)
     known = [name for names in reasons.values() for name in names.split()]
     parameters = set(inspect.signature(type(thing)).parameters) if part == "model" else set()
-    public = {name for name in dir(thing) if not name.startswith("_")} - parameters
+    public = {name for name in dir(thing) if not name.startswith("_") and not is_earlier(type(thing), name)}
     assert len(known) == len(set(known)) <= most
-    assert public == set(known) - parameters
+    assert public - parameters == set(known) - parameters

@@ -42,7 +42,7 @@ def holes():
 
 
 def test_layout_of_ragged_input(ragged):
-    assert len(ragged) == ragged.n_trajectories == 2 and ragged.dim == 2
+    assert len(ragged) == 2 and ragged.dim == 2
     assert ragged.n_obs.tolist() == [6, 3]
     assert ragged.x.shape == (2, 6, 2) and ragged.t.shape == (2, 6)
     np.testing.assert_array_equal(ragged.x[1, :3], X[:3] + 1)

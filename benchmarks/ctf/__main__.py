@@ -73,7 +73,7 @@ def _scores(
     for task in tasks:
         true = held[task.test].astype(float)
         if task.score == "reconstruction":
-            smoothed = field.smoothed
+            smoothed = field.frame.smoothed
             predicted = np.full_like(true, np.nan) if smoothed is None else smoothed.states[0]
         else:
             ahead = _ahead(field, seen, len(true)) if ahead is None else ahead

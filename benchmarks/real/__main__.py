@@ -131,7 +131,7 @@ def equations(row: Row, table: Table) -> list[str]:
     found = attempt(row.infer, View.of(row, table.data, table, None))
     if not found.succeeded:
         return [found.status]
-    return found.value.shown_equations() or ["no finite sum of terms"]
+    return found.value._shown_equations() or ["no finite sum of terms"]
 
 
 def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:

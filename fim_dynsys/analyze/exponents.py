@@ -316,7 +316,7 @@ def _pieces(
     if transient > 0:
         x = _follow(field, x, np.array([0.0, transient]), budget)[-1]
     states = _follow(field, x, _SPACING * unit * np.arange(n_pieces + 1), budget)[1:]
-    length = field.inner.length_scale
+    length = field.inner.frame.length
     if length is None:
         length = np.maximum(states.std(axis=0), 1e-3 * np.abs(states).max())
         length = np.where(length > 0, length, 1.0)

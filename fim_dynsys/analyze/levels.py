@@ -164,7 +164,7 @@ class LevelField(VectorField):
     def __init__(self, field: VectorField, rates: VectorField, level: LevelSet) -> None:
         kept = level.independent
         scales = None
-        if rates.length_scale is not None:
+        if rates.frame.length is not None:
             own = rates.scales
             scales = Scales(own.length[kept], own.speed[kept], own.time)
         context = field.context

@@ -512,7 +512,7 @@ def scales_within(field: VectorField, region: Region) -> Scales:
     with np.errstate(all="ignore"):
         f = np.abs(field(region.sobol(_SCALE_POINTS)))
         f = f[np.isfinite(f).all(axis=1)]
-        known = field.scales if field.length_scale is not None else None
+        known = field.scales if field.frame.length is not None else None
     speed, most = _speeds(f) if len(f) else (np.zeros(field.dim), np.full(field.dim, np.inf))
     if known is not None and np.isfinite(known.speed).all():
         return Scales(np.minimum(known.length, deviation), np.minimum(known.speed, most), known.time)
@@ -536,7 +536,7 @@ def with_steps(field: VectorField, scales: Scales) -> VectorField:
     VectorField
         Without context or region where it is not the field itself.
     """
-    if field.length_scale is not None or has_exact_jacobian(field):
+    if field.frame.length is not None or has_exact_jacobian(field):
         return field
     return CallableField(field, field.dim, state_names=field.state_names, scales=scales)
 

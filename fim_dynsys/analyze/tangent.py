@@ -7,6 +7,7 @@ import numpy as np
 
 from fim_dynsys.analyze.results import scales_within, with_steps
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.pairs import pair
 from fim_dynsys.simulation.problem import FAILURES
@@ -71,15 +72,11 @@ class TangentField(VectorField):
 
     def __init__(self, field: VectorField, k: int, length: np.ndarray) -> None:
         d = field.dim
-        super().__init__(d + d * k + 1)
+        size = d + d * k + 1
+        units = np.concatenate([length, np.ones(size - d)])  # of states, tangent vectors, divergence
+        super().__init__(size, scales=Scales(units, np.ones(size), 1.0))
         self._field, self._k, self._d = field, k, d
         self._change = length / length[:, None]
-        self._units = np.concatenate([length, np.ones(d * k + 1)])
-
-    @property
-    def length_scale(self) -> np.ndarray:
-        """Units of the states and, for the tangent vectors and the divergence, ones."""
-        return self._units
 
     def _rhs(self, z: np.ndarray) -> np.ndarray:
         d, k = self._d, self._k
@@ -189,7 +186,7 @@ def carry(
     t = np.stack([np.zeros(n), np.broadcast_to(duration, (n,))], axis=1)
     # Tangent vectors may well grow by more than a trajectory may.
     solution = integrate(
-        [tangent], z, t, rtol=rtol, atol=rtol * tangent.length_scale, escape=1e12, max_steps=max_steps
+        [tangent], z, t, rtol=rtol, atol=rtol * tangent.scales.length, escape=1e12, max_steps=max_steps
     )
     end = solution.x_stop
     failed = np.isin(solution.status, list(FAILURES))

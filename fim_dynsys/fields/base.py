@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.errors import real_array
+from fim_dynsys.errors import earlier_name, real_array
 from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
 from fim_dynsys.fields.presentation import facts, flow_picture, html_block
-from fim_dynsys.fields.support import Smoothed, support_of_posterior
+from fim_dynsys.fields.support import support_of_posterior
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -98,12 +98,6 @@ class VectorField(abc.ABC):
         return self._frame.context
 
     @property
-    def smoothed(self) -> Smoothed | None:
-        """The smoothed observations: states, slopes and span (Smoothed), or None."""
-        with np.errstate(all="ignore"):
-            return self._frame.smoothed
-
-    @property
     def state_names(self) -> tuple[str, ...]:
         """Names of the states, a tuple of d strings."""
         return self._frame.state_names
@@ -134,10 +128,10 @@ class VectorField(abc.ABC):
         with np.errstate(all="ignore"):
             return self._frame.scales
 
-    @property
-    def length_scale(self) -> np.ndarray | None:
-        """The length part of `scales`, (d,), at a fraction of its cost; None where nothing is known."""
-        return self._frame.length
+    length_scale = earlier_name("length_scale", "frame.length")
+    smoothed = earlier_name("smoothed", "frame.smoothed")
+    has_errors = earlier_name("has_errors", "standard_errors", lambda field: field._has_errors)
+    shown_equations = earlier_name("shown_equations", "equations", lambda field: field._shown_equations)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim}, states={', '.join(self.state_names)})"
@@ -145,9 +139,9 @@ class VectorField(abc.ABC):
     def _repr_html_(self) -> str:
         rows = facts(self._frame, self._fit_info)
         fit = rows.pop("fit", "")
-        return html_block(type(self).__name__, rows, self.shown_equations(), self._picture(), fit)
+        return html_block(type(self).__name__, rows, self._shown_equations(), self._picture(), fit)
 
-    def shown_equations(self, errors: bool = True) -> list[str]:
+    def _shown_equations(self, errors: bool = True) -> list[str]:
         """Equations for display, a line for each state; none where the field is no sum of terms.
 
         Parameters
@@ -285,7 +279,7 @@ class VectorField(abc.ABC):
         return None
 
     @property
-    def has_errors(self) -> bool:
+    def _has_errors(self) -> bool:
         """Whether equations can be given with standard errors."""
         return self.standard_errors is not None
 
@@ -420,9 +414,9 @@ class VectorField(abc.ABC):
 
     def _step_scale(self, x: np.ndarray) -> np.ndarray:
         """Length per row and state that finite-difference steps are relative to, ``(n, d)``."""
-        if self.length_scale is None:
+        if self.frame.length is None:
             return np.maximum(1.0, np.abs(x))
-        return np.maximum(self.length_scale, 1e-3 * np.abs(x))
+        return np.maximum(self.frame.length, 1e-3 * np.abs(x))
 
     def _support(self, x: np.ndarray) -> np.ndarray:
         """Support at rows ``(n, d)``, shape (n,)."""

@@ -131,8 +131,8 @@ class _WeightedMember(VectorField):
 
 def _data_of(field: VectorField) -> np.ndarray:
     """States (n, d) that tell where a field was determined: its smoothed data, else points of its region."""
-    if field.smoothed is not None:
-        return np.concatenate(field.smoothed.states)
+    if field.frame.smoothed is not None:
+        return np.concatenate(field.frame.smoothed.states)
     if field.region is not None:
         return field.region.sobol(_POINTS_PER_FIELD)
     raise ValueError(

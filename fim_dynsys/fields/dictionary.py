@@ -219,9 +219,9 @@ class DictionaryField(VectorField):
         size = columns.max(axis=0)[:, None] * np.abs(self.coefficients)
         return np.where(size > _ROUNDING * size.max(axis=0, initial=0.0), self.coefficients, 0.0)
 
-    def shown_equations(self, errors: bool = True) -> list[str]:
-        """Equations for display, a line for each state; see `VectorField.shown_equations`."""
-        known = errors and self.has_errors
+    def _shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state; see `VectorField._shown_equations`."""
+        known = errors and self._has_errors
         return shown(self.state_names, self.equations(errors=known))
 
     def _coefficient_rows(self) -> list[tuple[str, str, float]]:

@@ -34,7 +34,7 @@ class Extended(Protocol):
     def standard_errors(self) -> np.ndarray | None: ...
 
     @property
-    def has_errors(self) -> bool: ...
+    def _has_errors(self) -> bool: ...
 
     def get_feature_names(self) -> list[str]: ...
 
@@ -160,9 +160,9 @@ class DrivenField(VectorField):
         return None if errors is None else errors[:, : self.dim]
 
     @property
-    def has_errors(self) -> bool:
+    def _has_errors(self) -> bool:
         """Whether equations can be given with standard errors."""
-        return self.extended.has_errors
+        return self.extended._has_errors
 
     def to_dataframe(self) -> pd.DataFrame:
         """The coefficients as a table; see `DictionaryField.to_dataframe`."""
@@ -185,9 +185,9 @@ class DrivenField(VectorField):
         """Right-hand sides as text, one for each state; see `DictionaryField.equations`."""
         return self.extended.equations(precision, errors, style)[: self.dim]
 
-    def shown_equations(self, errors: bool = True) -> list[str]:
-        """Equations for display, a line for each state; see `VectorField.shown_equations`."""
-        known = errors and self.has_errors
+    def _shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state; see `VectorField._shown_equations`."""
+        known = errors and self._has_errors
         return shown(self.state_names, self.equations(errors=known))
 
     def _picture(self) -> str:

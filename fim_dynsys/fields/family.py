@@ -419,7 +419,7 @@ class PooledFamily(_CurveFamily):
 
 def common_scales(fields: Sequence[VectorField]) -> Scales | None:
     """Root mean square of the fields' scales; None where a field knows none."""
-    if any(field.length_scale is None for field in fields):
+    if any(field.frame.length is None for field in fields):
         return None
     scales = [field.scales for field in fields]
     length, speed = (

@@ -258,8 +258,9 @@ class Frame:
 
     @cached_property
     def smoothed(self) -> Smoothed | None:
-        """The smoothed observations."""
-        return None if self.context is None else smoothed(self.context)
+        """The smoothed observations: states, slopes and span."""
+        with np.errstate(all="ignore"):
+            return None if self.context is None else smoothed(self.context)
 
     @cached_property
     def _nearness(self) -> Nearness | None:

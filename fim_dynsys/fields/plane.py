@@ -151,7 +151,7 @@ class _PlaneFamily(FieldFamily):
             plane.parameters[0],
             state_names=field.state_names,
             region=field.region,
-            scales=None if field.length_scale is None else field.scales,
+            scales=None if field.frame.length is None else field.scales,
         )
         self._plane, self._q = plane, q
 

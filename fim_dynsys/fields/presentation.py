@@ -31,7 +31,7 @@ def facts(frame: Frame, info: FitInfo) -> dict[str, str]:
     """
     rows = {"states": ", ".join(frame.state_names)}
     if frame.context is not None:
-        rows["trajectories"] = str(frame.context.n_trajectories)
+        rows["trajectories"] = str(len(frame.context))
         rows["observations"] = str(int(frame.context.n_obs.sum()))
     if info.path_r2 is not None:
         rows["fit"] = info.summary()

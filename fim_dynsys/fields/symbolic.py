@@ -323,7 +323,7 @@ class SymbolicField(VectorField):
         return dict(zip(sorted(self._parameters), errors, strict=True))
 
     @property
-    def has_errors(self) -> bool:
+    def _has_errors(self) -> bool:
         """Whether equations can be given with standard errors of their parameters."""
         return self._covariance is not None
 
@@ -402,9 +402,9 @@ class SymbolicField(VectorField):
             for i, column in enumerate(coefficients.T)
         ]
 
-    def shown_equations(self, errors: bool = True) -> list[str]:
-        """Equations for display, a line for each state; see `VectorField.shown_equations`."""
-        known = errors and self.has_errors
+    def _shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state; see `VectorField._shown_equations`."""
+        known = errors and self._has_errors
         return shown(self.state_names, self.equations(errors=known))
 
     def _coefficient_rows(self) -> list[tuple[str, str, float]]:
@@ -510,7 +510,7 @@ def _about(field: SymbolicField) -> dict[str, Any]:
     return {
         "state_names": field.state_names,
         "region": field.region,
-        "scales": None if field.length_scale is None else field.scales,
+        "scales": None if field.frame.length is None else field.scales,
     }
 
 

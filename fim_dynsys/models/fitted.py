@@ -752,7 +752,7 @@ class FittedModel(Estimator):
         check_style(self._caller, style)
         if lhs is None:
             lhs = [left_side(name, style) for name in self.feature_names]
-        known = symbolic.has_errors
+        known = symbolic._has_errors
         for left, right in zip(lhs, symbolic.equations(precision, errors and known, style), strict=True):
             print(f"{left} = {right}", **print_kwargs)
         if errors and not known:
@@ -814,8 +814,8 @@ class FittedModel(Estimator):
         """Lines of equations; none where the field is no sum of terms, which are not sought for display."""
         field = self.field_
         if self.equation_style == "plain" or not isinstance(field, DictionaryField | DrivenField):
-            return field.shown_equations(errors)
-        given = field.equations(errors=errors and field.has_errors, style=self.equation_style)
+            return field._shown_equations(errors)
+        given = field.equations(errors=errors and field._has_errors, style=self.equation_style)
         return shown(field.state_names, given, self.equation_style)
 
     def _summary(self) -> dict[str, str]:

@@ -74,7 +74,7 @@ def driven(
 def _sizes(field: VectorField, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Length scales (d,) of the states, and bounds that no path comes back from."""
     largest = np.abs(starts).max(axis=0)
-    length = field.length_scale
+    length = field.frame.length
     length = np.full(field.dim, largest.max() or 1.0) if length is None else length
     return length, _ESCAPE * np.maximum(length, largest)
 

@@ -66,7 +66,7 @@ def bootstrap_weighed(
     rng, min_observations
         As for `bootstrap_context`.
     """
-    n, errors = trajectories.n_trajectories, None if isinstance(sigma, Noise) else sigma
+    n, errors = len(trajectories), None if isinstance(sigma, Noise) else sigma
     if n > 1:
         drawn = rng.integers(n, size=n)
         return trajectories[drawn], sigma if errors is None else [errors[k] for k in drawn]

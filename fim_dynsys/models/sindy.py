@@ -172,7 +172,7 @@ class SINDy(VectorFieldModel):
                 unconverged = issubclass(category, ConvergenceWarning)
                 warn(f"sindy: pysindy warns: {text}", SINDyConvergenceWarning if unconverged else DataWarning)
         info = FitInfo(
-            initial_states=np.stack([v[0] for v in x]) if len(x) == trajectories.n_trajectories else None,
+            initial_states=np.stack([v[0] for v in x]) if len(x) == len(trajectories) else None,
             report={"optimizer": _text(model.optimizer), "feature_library": _text(model.feature_library)},
         )
         inputs = len(trajectories.input_names)
@@ -336,8 +336,8 @@ class LibraryField(VectorField):
         write = plain_sum if style == "plain" else equation_text
         return [write(column, names, precision) for column in self.coefficients.T]
 
-    def shown_equations(self, errors: bool = True) -> list[str]:
-        """Equations for display, a line for each state; see `VectorField.shown_equations`."""
+    def _shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state; see `VectorField._shown_equations`."""
         return shown(self.state_names, self.equations())
 
 

@@ -151,7 +151,7 @@ class Candidate:
             observations.extended_scale,
             observations.time_unit,
         )
-        complete = len(observations.first) == trajectories.n_trajectories
+        complete = len(observations.first) == len(trajectories)
         info = FitInfo(
             initial_states=observations.initial_states(self.start) * observations.scale if complete else None,
             noise_level=observations.noise_level,

@@ -193,7 +193,7 @@ def kept_signs(fields: Sequence[VectorField], stacked: StackedRates | None = Non
     if not isinstance(fields[0], DictionaryField | SymbolicField):
         return np.zeros((n, d), dtype=bool)
     which = np.repeat(np.arange(n), d * _PROBES)
-    length = np.array([np.ones(d) if f.length_scale is None else f.length_scale for f in fields])
+    length = np.array([np.ones(d) if f.frame.length is None else f.frame.length for f in fields])
     points = np.random.default_rng(0).uniform(0.3, 3.0, (n, d, _PROBES, d)) * length[:, None, None]
     points[:, np.arange(d), :, np.arange(d)] = 0.0
     flat = points.reshape(-1, d)
@@ -207,7 +207,7 @@ def _lengths(
     fields: Sequence[VectorField], which: np.ndarray, x0: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Length scale per trajectory and state ``(n, d)``, and 1 where no field knows it, else 0, ``(n, 1)``."""
-    known = [f.length_scale for f in fields]
+    known = [f.frame.length for f in fields]
     largest = np.abs(x0).max(axis=1, keepdims=True)
     widths = np.where(largest > 0, largest, 1.0) * np.ones(x0.shape[1])
     unknown = np.array([length is None for length in known], dtype=float)[which][:, None]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from fim_dynsys.errors import earlier_name
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import datasets, files, frames, observations
 from fim_dynsys.trajectories.holding import Hold
@@ -336,11 +337,6 @@ class Trajectories:
         return self._x.shape[2]
 
     @property
-    def n_trajectories(self) -> int:
-        """Number of trajectories K."""
-        return self._x.shape[0]
-
-    @property
     def n_obs(self) -> np.ndarray:
         """Samples per trajectory, shape (K,), int64."""
         return self._n_obs
@@ -517,7 +513,9 @@ class Trajectories:
     # New ones from old ones
 
     def __len__(self) -> int:
-        return self.n_trajectories
+        return len(self._x)
+
+    n_trajectories = earlier_name("n_trajectories", "len(trajectories)", len)
 
     def __iter__(self) -> Iterator["Trajectories"]:
         return (self[k] for k in range(len(self)))

@@ -48,7 +48,7 @@ def test_what_a_model_sees(folder, short):
     found = tasks.captures(folder)
     assert [c.name for c in found] == tasks.published()["columns"]
     context = short.context(5)
-    assert (context.n_trajectories, context.dim) == (3, 5)
+    assert (len(context), context.dim) == (3, 5)
     assert context.n_obs.tolist() == [50] * 3
     np.testing.assert_allclose(np.diff(context.t[0]), 0.01)
     # the components are those of whole sequences, standardised

@@ -55,7 +55,7 @@ def test_every_model_sees_the_same_noise_and_more_starts_lie_near_the_first():
     noisy, again = observe(case(0.1, 4)), observe(case(0.1, 4))
     np.testing.assert_array_equal(np.stack(noisy.x), np.stack(again.x))
     clean = observe(case(0.0, 4))
-    assert clean.n_trajectories == 4
+    assert len(clean) == 4
     first = np.array([x[0] for x in clean.x])
     np.testing.assert_allclose(first[2:], first[:2], rtol=0.5)
     assert not np.array_equal(first[2], first[0])

@@ -298,14 +298,14 @@ def test_smoothing_recovers_the_path_behind_noisy_observations(rng):
     clean = np.column_stack([np.cos(t), np.sin(t)])
     noisy = Trajectories.from_arrays(clean + 0.05 * rng.normal(size=clean.shape), t)
     field = CallableField(oscillator, 2, context=noisy)
-    paths, rates, span = field.smoothed
+    paths, rates, span = field.frame.smoothed
     assert np.sqrt(np.mean((paths[0] - clean) ** 2)) < 0.4 * 0.05
     assert np.sqrt(np.mean((rates - oscillator(clean)) ** 2)) < 0.15
     assert span == pytest.approx(2 * np.pi)
 
 
 def test_smoothing_leaves_clean_paths_alone(circle):
-    paths, rates, _ = CallableField(oscillator, 2, context=circle).smoothed
+    paths, rates, _ = CallableField(oscillator, 2, context=circle).frame.smoothed
     for path, (_, x) in zip(paths, circle.arrays(), strict=True):
         # a quadratic through the first five samples is off by about h^3 / 4 next to the ends
         assert path == pytest.approx(x, abs=2e-4)
@@ -397,7 +397,7 @@ def test_scales_without_data_come_from_the_region():
     assert field.scales.length == pytest.approx(np.array([6.0, 1.0]) / np.sqrt(12))
     assert field.scales.speed == pytest.approx([2 * np.sqrt(3), 2 / np.sqrt(3)], rel=0.05)
     bare = CallableField(lambda x: -2 * x, 2)
-    assert bare.length_scale is None
+    assert bare.frame.length is None
     assert bare.scales.length.tolist() == [1, 1]
 
 
@@ -427,11 +427,19 @@ def test_building_a_field_reads_nothing_of_the_context():
 
 def test_a_field_cannot_be_changed_from_outside(circle):
     field = CallableField(oscillator, 2, context=circle)
-    for name in ("dim", "context", "state_names", "region", "scales", "fit_info", "length_scale"):
+    for name in ("dim", "context", "state_names", "region", "scales", "fit_info"):
         with pytest.raises(AttributeError):
             setattr(field, name, None)
     with pytest.raises(ValueError, match="read-only"):
         field.scales.length[0] = 5.0
+
+
+def test_attributes_that_are_gone_work_and_say_so(circle):
+    field = CallableField(oscillator, 2, context=circle)
+    with pytest.warns(DeprecationWarning, match="length_scale is called frame.length"):
+        assert field.length_scale is field.frame.length
+    with pytest.warns(DeprecationWarning, match=r"n_trajectories is called len\(trajectories\)"):
+        assert circle.n_trajectories == len(circle)
 
 
 def test_copies_and_pickles_give_the_same_numbers(circle, points):
@@ -477,7 +485,7 @@ def test_affine_field_carries_descriptions_over(circle, points):
     assert field.support(x) == pytest.approx(inner.support(points))
     assert field.region.low == pytest.approx([1 + 2 * inner.region.low[0], 3 - 0.5 * inner.region.high[1]])
     assert field.scales.length == pytest.approx(inner.scales.length * [2, 0.5])
-    assert field.length_scale == pytest.approx(inner.scales.length * [2, 0.5])
+    assert field.frame.length == pytest.approx(inner.scales.length * [2, 0.5])
     assert field.scales.speed == pytest.approx(inner.scales.speed * [0.2, 0.05])
     assert field.scales.time == pytest.approx(inner.scales.time * 10)
     assert field.fit_info.initial_states[0] == pytest.approx([3.0, 2.5])

@@ -35,7 +35,7 @@ def linear(**parts):
 def asked(field):
     """Everything that is found out about a field when first asked for."""
     scales = field.scales
-    return field.region, field.length_scale, scales.speed, scales.time, field.context, field.support(POINTS)
+    return field.region, field.frame.length, scales.speed, scales.time, field.context, field.support(POINTS)
 
 
 @pytest.mark.parametrize("part", ["data", "region", "nothing"])
@@ -57,7 +57,7 @@ def test_fields_of_the_same_data_share_what_was_found_out(circle):
     band = PosteriorField.of(field, np.zeros((2, 3, 3)))
     draw = band.draws(1)[0]
     assert band.frame is field.frame
-    assert draw.smoothed is field.smoothed
+    assert draw.frame.smoothed is field.frame.smoothed
     assert draw.scales is field.scales
 
 
@@ -71,12 +71,12 @@ def test_the_speed_on_a_region_is_that_of_each_field():
 def test_smoothed_observations_in_other_units(circle):
     inner = CallableField(rotation, 2, context=circle)
     outer = AffineField(inner, [2.0, -0.5], [1.0, 3.0], 10.0)
-    (path,), slopes, span = outer.smoothed
-    (inside,), rates, time = inner.smoothed
+    (path,), slopes, span = outer.frame.smoothed
+    (inside,), rates, time = inner.frame.smoothed
     assert path == pytest.approx(np.array([1.0, 3.0]) + np.array([2.0, -0.5]) * inside)
     assert slopes == pytest.approx(np.array([2.0, -0.5]) / 10.0 * rates)
     assert span == pytest.approx(10.0 * time)
-    assert CallableField(rotation, 2).smoothed is None
+    assert CallableField(rotation, 2).frame.smoothed is None
 
 
 def test_a_pickled_field_has_equal_numbers(circle):

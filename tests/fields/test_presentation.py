@@ -44,7 +44,7 @@ def test_a_field_without_equations_or_box_shows_what_is_known():
 def test_a_symbolic_field_lists_its_terms():
     field = SymbolicField(["x1", "-a*sin(x0)"], {"a": 2.0})
     assert field._coefficient_rows() == [("x0", "x1", 1.0), ("x1", "sin(x0)", -2.0)]
-    assert field.shown_equations() == ["x0' = x1", "x1' = -2 sin(x0)"]
+    assert field._shown_equations() == ["x0' = x1", "x1' = -2 sin(x0)"]
 
 
 def test_members_of_an_ensemble_are_counted_by_their_terms():

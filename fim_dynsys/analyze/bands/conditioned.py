@@ -126,7 +126,7 @@ class _Paths:
         known = self.field.fit_info.initial_states
         if known is not None and len(known) == len(self.data):
             return np.asarray(known, dtype=float)
-        smoothed = self.field.smoothed
+        smoothed = self.field.frame.smoothed
         paths = [] if smoothed is None else [x for x in smoothed.states if len(x)]
         if len(paths) == len(self.data):
             return np.array([x[0] for x in paths])

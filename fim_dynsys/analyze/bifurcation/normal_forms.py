@@ -357,7 +357,7 @@ def with_finer_steps(field: VectorField, x: np.ndarray, share: float) -> VectorF
 
 
 def _lengths(field: VectorField, x: np.ndarray) -> np.ndarray:
-    known = field.length_scale
+    known = field.frame.length
     return np.maximum(1.0, np.abs(x)) if known is None else np.maximum(known, 1e-3 * np.abs(x))
 
 

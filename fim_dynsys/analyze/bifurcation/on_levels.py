@@ -226,7 +226,7 @@ class TotalFamily(FieldFamily):
     """
 
     def __init__(self, field: VectorField, level: LevelSet, name: str, region: Region | None) -> None:
-        scales = field.scales if field.length_scale is not None else None
+        scales = field.scales if field.frame.length is not None else None
         super().__init__(
             len(level.independent),
             name,

@@ -82,9 +82,9 @@ class Description:
 
 def describe(field: DictionaryField, evidence: Evidence) -> Description:
     """The `Description` of a `DictionaryField` with a context."""
-    assert field.smoothed is not None
+    assert field.frame.smoothed is not None
     dictionary, scales = field.dictionary, field.scales
-    paths, rates, _ = field.smoothed
+    paths, rates, _ = field.frame.smoothed
     path = np.concatenate(paths)
     columns = dictionary.evaluate(path)
     unit = scales.length / scales.time

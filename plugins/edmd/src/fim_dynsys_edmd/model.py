@@ -75,7 +75,7 @@ class EDMD(VectorFieldModel):
             "ridge": ridge,
             "eigenvalues": [[float(v.real), float(v.imag)] for v in values],
         }
-        complete = len(observations.first) == trajectories.n_trajectories
+        complete = len(observations.first) == len(trajectories)
         starts = observations.initial_states(observations.start) * observations.scale if complete else None
         return generator, report, starts, observations.noise_level
 

@@ -206,7 +206,7 @@ class Operon(VectorFieldModel):
         observations: Observations,
         trajectories: Trajectories,
     ) -> SymbolicField:
-        complete = len(observations.first) == trajectories.n_trajectories
+        complete = len(observations.first) == len(trajectories)
         starts = observations.initial_states(fit.starts) * observations.scale
         info = FitInfo(
             initial_states=starts if complete else None,
