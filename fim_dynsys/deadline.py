@@ -74,11 +74,6 @@ def time_limit(caller: str, seconds: float | None) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def has_time_limit() -> bool:
-    """Whether a `time_limit` holds here."""
-    return _CURRENT.get() < math.inf
-
-
 def out_of_time() -> bool:
     """Whether the `time_limit` that holds here, if any, has passed."""
     end = _CURRENT.get()

@@ -1,5 +1,6 @@
 """Three ways to write the same formula: text, LaTeX and sympy expressions."""
 
+import abc
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -72,7 +73,33 @@ def ordered(parts: Iterable[Signed]) -> list[Signed]:
     return sorted(parts, key=lambda part: part[0])
 
 
-class TextNotation:
+class _WrittenNotation(abc.ABC):
+    """What is the same in notations that are text: names, products and sums."""
+
+    def __init__(self, names: Sequence[str], digits: int):
+        self._names, self._digits = tuple(names), digits
+
+    def name(self, index: int) -> _Written:
+        """A state or an input by its place."""
+        return _Written(self._names[index])
+
+    def product(self, factors: Sequence[_Written]) -> _Written:
+        """Factors beside each other."""
+        if len(factors) == 1:
+            return factors[0]
+        return _Written(" ".join(self._inside(factor, _PRODUCT) for factor in factors), _PRODUCT)
+
+    def total(self, parts: Iterable[Signed]) -> _Written:
+        """A sum with its signs."""
+        return _joined_sum(parts, self._inside)
+
+    @staticmethod
+    @abc.abstractmethod
+    def _inside(part: _Written, rank: int) -> str:
+        """A part as it stands in one of a rank, in parentheses where it is of a lower one."""
+
+
+class TextNotation(_WrittenNotation):
     """As one writes in a line: ``0.5 x0 + 2 x0^2 x1 / (1.5 + x0) - sin(2 x1)``.
 
     Parameters
@@ -83,24 +110,11 @@ class TextNotation:
         Significant digits of numbers; zeros at the end are left out.
     """
 
-    def __init__(self, names: Sequence[str], digits: int):
-        self._names, self._digits = tuple(names), digits
-
-    def name(self, index: int) -> _Written:
-        """A state or an input by its place."""
-        return _Written(self._names[index])
-
     def number(self, value: float, error: float = 0.0) -> _Written:
         """A number and its error, in parentheses."""
         if error:
             return _Written(f"({measured_text(value, error, self._digits)})")
         return _Written(short_number(value, self._digits))
-
-    def product(self, factors: Sequence[_Written]) -> _Written:
-        """Factors beside each other."""
-        if len(factors) == 1:
-            return factors[0]
-        return _Written(" ".join(self._inside(factor, _PRODUCT) for factor in factors), _PRODUCT)
 
     def fraction(self, above: _Written, below: _Written) -> _Written:
         """A quotient in one line."""
@@ -128,16 +142,12 @@ class TextNotation:
         listed = "".join(f"{value} if {condition} else " for value, condition in pairs)
         return _Written(f"({listed}{otherwise})")
 
-    def total(self, parts: Iterable[Signed]) -> _Written:
-        """A sum with its signs."""
-        return _joined_sum(parts, self._inside)
-
     @staticmethod
     def _inside(part: _Written, rank: int) -> str:
         return part if part.rank >= rank else f"({part})"
 
 
-class LatexNotation:
+class LatexNotation(_WrittenNotation):
     """As LaTeX.
 
     Parameters
@@ -148,24 +158,11 @@ class LatexNotation:
         As of `TextNotation`.
     """
 
-    def __init__(self, names: Sequence[str], digits: int):
-        self._names, self._digits = tuple(names), digits
-
-    def name(self, index: int) -> _Written:
-        """A state or an input by its place."""
-        return _Written(self._names[index])
-
     def number(self, value: float, error: float = 0.0) -> _Written:
         """A number and its error, in parentheses."""
         text = measured_text(value, error, self._digits) if error else short_number(value, self._digits)
         text = re.sub(r"e([+-]?)0*(\d+)", _power_of_ten, text).replace("±", r"\pm")
         return _Written(f"({text})" if error else text)
-
-    def product(self, factors: Sequence[_Written]) -> _Written:
-        """Factors beside each other."""
-        if len(factors) == 1:
-            return factors[0]
-        return _Written(" ".join(self._inside(factor, _PRODUCT) for factor in factors), _PRODUCT)
 
     def fraction(self, above: _Written, below: _Written) -> _Written:
         """A quotient over two lines."""
@@ -200,10 +197,6 @@ class LatexNotation:
         rows = [rf"{value} & \text{{if }} {condition}" for value, condition in pairs]
         rows.append(rf"{otherwise} & \text{{otherwise}}")
         return _Written(r"\begin{cases}" + r" \\ ".join(rows) + r"\end{cases}")
-
-    def total(self, parts: Iterable[Signed]) -> _Written:
-        """A sum with its signs."""
-        return _joined_sum(parts, self._inside)
 
     @staticmethod
     def _inside(part: _Written, rank: int) -> str:

@@ -24,7 +24,6 @@ _WITH_FUNCTIONS = 12  # candidates with functions that are members
 _EXACT = 24  # exact equations that are members
 _TAILS = 0.9, 2.0  # width and degrees of freedom of draws from exact models, which are of several besides
 _PER_STRUCTURE = 2  # candidates of one structure that are members
-_MOST = 30.0  # features are cut here
 _STARTS = 64  # observed states, evenly chosen, from which paths are followed
 _SPANS = 6.0  # of the longest record
 _PARTS = 65  # times in these: what is taken again in shorter steps begins at the last of them

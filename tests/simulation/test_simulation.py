@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from fim_dynsys.deadline import has_time_limit, out_of_time, time_limit
+from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.affine import AffineField
 from fim_dynsys.fields.callable import CallableField
@@ -659,4 +659,4 @@ def test_a_time_limit_ends_what_is_still_under_way_and_keeps_what_was_reached(me
 def test_a_time_limit_inside_another_can_only_be_shorter():
     with time_limit("outer", 1e-9), time_limit("inner", 1e3):
         assert out_of_time()
-    assert not out_of_time() and not has_time_limit()
+    assert not out_of_time()

@@ -28,9 +28,6 @@ _STEP = (
 _BY_PARAMETER = np.finfo(float).eps ** 0.2  # of a range, for differences of fourth order
 _CORRECTIONS = 15  # of Newton's method, which is quadratic near the end
 _START = 1e-9  # Newton step, scaled, of a cycle to start from
-_ONE = (
-    0.05  # distance from +1 or -1 within which multipliers of a resonance lie: double ones are known to 1e-6
-)
 
 
 def follow_curve(

@@ -182,7 +182,6 @@ class _Search:
         self._infer_many, self._record, self._deadline = infer_many, record, deadline
         self._scored: list[_Scored] = []
         self._fold_fields: list[VectorField] = []
-        self._begun = time.process_time()
 
     def scores(self) -> Iterator[float]:
         """Fit and score, giving the held-out loss after each fit; ends early where time is out."""
