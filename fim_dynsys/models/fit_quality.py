@@ -143,12 +143,16 @@ def _judged(
     path_r2 = _explained(np.concatenate([a[1:] for a in whole]), (seen - seen.mean(axis=0)) * roots)
     path_r2 = -np.inf if endings else path_r2
     window_r2 = _explained(ahead, still)
-    over = float(np.max(residual / np.maximum(level, _ACCURACY)))
+    least = np.maximum(level, _ACCURACY)
+    over = float(np.max(residual / least))
+    # errors of starts grow in fast transients: windows are no problem of a path that follows all samples
+    everywhere = _root_mean_square(np.concatenate(whole), np.concatenate([r.root for r in records]), 0)
+    left = float(np.max(everywhere / least))
     follows = sum(times) / sum(ends) if sum(ends) > 0 else 0.0
     problems = list(endings[:1])
     if max(map(np.max, off)) > _AWAY:
         problems.append("its path leaves the data")
-    if over > _NOTICED and residual.max() > _SMALL:
+    if min(over, left) > _NOTICED and residual.max() > _SMALL:
         problems.append(f"restarted in short windows it leaves {over:.2g} times the noise")
     elif exact and over > _NOTICED and 1.0 - path_r2 > _NEARLY:
         missed = f"{100.0 * residual.max():.1g} % of their spread"

@@ -30,6 +30,11 @@ NORMAL = 1.4826
 VARIANCE_FLOOR = 1e-5
 """Floor of residual variances in `bic`, as a fraction of the signal's variance."""
 
+_FAST, _FAR, _NOISY = 2.5, 0.5, 4.0
+"""Times the usual speed, standard deviations and noise levels from a sample to the next: a transient."""
+_ROUNDS = 4  # of the usual speed: spikes have most of its mean square
+_CALM = 0.5  # of the samples, at least: where more are in transients, these are the motion
+
 
 Known = Sequence[np.ndarray] | Noise
 """Errors (n, d) of the samples of each trajectory as they are known, or that these are counts.
@@ -155,7 +160,8 @@ def noise_model(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseM
     A pseudo-residual is noise and the error of the cubic, which is taken for normal with a standard deviation
     in proportion to the product of the four gaps. Where gaps differ, the two are distinguished; otherwise
     noise is overestimated where samples are few for the motion between them. An error is assumed where
-    it gains more than the logarithm of the number of residuals in twice the log-likelihood.
+    it gains more than the logarithm of the number of residuals in twice the log-likelihood. Residuals beside
+    fast transients, such as the jumps of a relaxation oscillation, say nothing of the noise and are left out.
 
     Parameters
     ----------
@@ -183,16 +189,35 @@ def noise_model(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseM
     of_states = shares + (1.0 - shares) * local / rms**2
     squares = (errors**2 / np.mean(errors**2))[:, None]
     uneven = squares.max() >= UNEVEN * squares.min()
+    typical = NORMAL * np.median(np.abs(residuals), axis=0)
+    calm = ~np.concatenate([_in_transients(t, x, typical) for t, x in long_enough])
+    calm |= calm.mean(axis=0) < _CALM
+    n = calm.sum(axis=0)
     levels, deviances = [], []
     for interpolation in INTERPOLATION_SHARES if uneven else INTERPOLATION_SHARES[:1]:
         relative = of_states + interpolation * squares
-        level2 = np.mean(residuals**2 / relative, axis=1)
-        deviance = len(residuals) * np.log(np.maximum(level2, 1e-300)) + np.sum(np.log(relative), axis=1)
+        level2 = np.sum(calm * residuals**2 / relative, axis=1) / n
+        deviance = n * np.log(np.maximum(level2, 1e-300)) + np.sum(calm * np.log(relative), axis=1)
         levels.append(level2)
         deviances.append(deviance + (math.log(len(residuals)) if interpolation else 0.0))
     best = np.argmin(np.concatenate(deviances), axis=0)
     level = np.sqrt(np.concatenate(levels)[best, np.arange(d)])
     return NoiseModel(level, np.array(ADDITIVE_SHARES)[best % len(ADDITIVE_SHARES)], rms)
+
+
+def _in_transients(t: np.ndarray, x: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Which pseudo-residuals (n - 4, d) are of samples among which a state moves far faster than it usually does.
+
+    ``level`` (d,) is what noise may add to each of two samples.
+    """
+    spread = np.maximum(np.std(x, axis=0), 1e-300)
+    gaps, moved = np.diff(t)[:, None], np.abs(np.diff(x, axis=0)) / spread
+    far = moved > _FAR + _NOISY * level / spread
+    fast = np.zeros(moved.shape, dtype=bool)
+    for _ in range(_ROUNDS):
+        usual = np.sum(~fast * moved**2, axis=0) / np.sum(~fast * gaps**2, axis=0)
+        fast = far & (moved > _FAST * np.sqrt(usual) * gaps)
+    return np.any([fast[k : len(x) - 4 + k] for k in range(4)], axis=0)
 
 
 def looks_noise_free(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
