@@ -198,6 +198,8 @@ def noise_model(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseM
         relative = of_states + interpolation * squares
         level2 = np.sum(calm * residuals**2 / relative, axis=1) / n
         deviance = n * np.log(np.maximum(level2, 1e-300)) + np.sum(calm * np.log(relative), axis=1)
+        # the feet of jumps look like relative noise: it is assumed where it gains enough, too
+        deviance[1:] += np.where(n < len(residuals), math.log(len(residuals)), 0.0)
         levels.append(level2)
         deviances.append(deviance + (math.log(len(residuals)) if interpolation else 0.0))
     best = np.argmin(np.concatenate(deviances), axis=0)
@@ -206,7 +208,7 @@ def noise_model(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseM
 
 
 def _in_transients(t: np.ndarray, x: np.ndarray, level: np.ndarray) -> np.ndarray:
-    """Which pseudo-residuals (n - 4, d) are of samples among which a state moves far faster than it usually does.
+    """Which pseudo-residuals (n - 4, d) are of samples among which a state moves far faster than usual.
 
     ``level`` (d,) is what noise may add to each of two samples.
     """
