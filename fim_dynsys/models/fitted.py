@@ -72,7 +72,7 @@ class FittedModel(Estimator):
     field_: VectorField
     context_: Trajectories
     feature_names: list[str]
-    equation_style: Style = "plain"  # unless a call asks for another
+    _equation_style: Style = "plain"  # unless a call asks for another
     _distilled: Distillation | None
     _rivals: Rivals | None  # found when first asked for
 
@@ -713,7 +713,7 @@ class FittedModel(Estimator):
         >>> model.equations()
         ['-0.5 x0']
         """
-        return self._symbolic_field().equations(precision, errors, style or self.equation_style)
+        return self._symbolic_field().equations(precision, errors, style or self._equation_style)
 
     def print(
         self,
@@ -748,7 +748,7 @@ class FittedModel(Estimator):
         (path R2 1, ...)
         """
         symbolic = self._symbolic_field()
-        style = style or self.equation_style
+        style = style or self._equation_style
         check_style(self._caller, style)
         if lhs is None:
             lhs = [left_side(name, style) for name in self.feature_names]
@@ -813,10 +813,10 @@ class FittedModel(Estimator):
     def _shown_equations(self, errors: bool = True) -> list[str]:
         """Lines of equations; none where the field is no sum of terms, which are not sought for display."""
         field = self.field_
-        if self.equation_style == "plain" or not isinstance(field, DictionaryField | DrivenField):
+        if self._equation_style == "plain" or not isinstance(field, DictionaryField | DrivenField):
             return field._shown_equations(errors)
-        given = field.equations(errors=errors and field._has_errors, style=self.equation_style)
-        return shown(field.state_names, given, self.equation_style)
+        given = field.equations(errors=errors and field._has_errors, style=self._equation_style)
+        return shown(field.state_names, given, self._equation_style)
 
     def _summary(self) -> dict[str, str]:
         """What the notebook shows as a table: parameters, what was learnt from, what was chosen and why."""

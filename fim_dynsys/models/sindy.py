@@ -66,7 +66,7 @@ class SINDy(VectorFieldModel):
     version = "1"
     min_observations = 3
     takes = frozenset({"inputs", "x_dot"})
-    equation_style = "pysindy"
+    _equation_style = "pysindy"
 
     def __init__(
         self, optimizer: Any = None, feature_library: Any = None, differentiation_method: Any = None

@@ -226,7 +226,7 @@ def _check_equations(model: VectorFieldModel) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         model.print(precision=2)
     lines = printed.getvalue().splitlines()
-    wanted = [f"{left_side(name, model.equation_style)} = " for name in model.feature_names]
+    wanted = [f"{left_side(name, model._equation_style)} = " for name in model.feature_names]
     require(
         all(line.startswith(left) for line, left in zip(lines, wanted, strict=False)) and len(lines) >= d,
         f"print: expected one line for each state, got {lines}",
