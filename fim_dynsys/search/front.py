@@ -99,7 +99,7 @@ def front(found: Portfolio, preferred: int) -> list[FrontMember]:
         misses = float(np.sqrt(np.mean(np.maximum(variance, 0.0) / signal)))
         if found.exact_models:
             misses = found.exact_models[place].misses
-        key = item.structure
+        key = item.in_use().structure
         if place == preferred or key not in best or (misses < best[key][1] and best[key][0] != preferred):
             best[key] = place, misses, len(item.parameters)
     rows = sorted(best.values(), key=lambda row: (row[2], row[1]))
