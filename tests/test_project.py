@@ -1,5 +1,6 @@
 """The project files: pins, sizes, names and commands that a fresh clone relies on."""
 
+import ast
 import importlib.metadata
 import json
 import os
@@ -176,3 +177,38 @@ def test_metadata_is_that_of_the_checks():
 
 def test_only_the_package_is_packed():
     assert PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"] == ["fim_dynsys", "fim_dynsys.*"]
+
+
+def is_number(node):
+    """Whether an expression is made of number literals alone."""
+    if isinstance(node, ast.Tuple | ast.List):
+        return bool(node.elts) and all(map(is_number, node.elts))
+    if isinstance(node, ast.BinOp):
+        return is_number(node.left) and is_number(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return is_number(node.operand)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def unexplained_constants(source):
+    """Lines of numeric constants of a module without a comment on them or above, or a string below."""
+    lines, body, found = source.splitlines(), ast.parse(source).body, []
+    for node, below in zip(body, [*body[1:], None], strict=True):
+        if not (isinstance(node, ast.Assign) and is_number(node.value)):
+            continue
+        explained = "#" in "".join(lines[node.lineno - 1 : node.end_lineno])
+        explained |= lines[node.lineno - 2].startswith("#")
+        explained |= isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+        if not explained:
+            found.append(lines[node.lineno - 1])
+    return found
+
+
+def test_constants_state_their_unit_and_reason():
+    assert unexplained_constants("A = 1  # s\n# m\nB = 2, 3\nC = -1.0\n") == ["C = -1.0"]
+    unexplained = {
+        str(path.relative_to(ROOT)): found
+        for path in sorted((ROOT / "fim_dynsys").rglob("*.py"))
+        if (found := unexplained_constants(path.read_text(encoding="utf-8")))
+    }
+    assert unexplained == {}

@@ -6,8 +6,8 @@ from fim_dynsys.regression.kernels.compiler import compiled, inlined
 from fim_dynsys.regression.kernels.sensitivities import _slope_and_jacobian
 from fim_dynsys.regression.kernels.terms import right_hand_sides, term_tangents, term_values, terms_in_use
 
-_EPS = 2.3e-16
-_SAFETY = 0.9
+_EPS = 2.3e-16  # of a float near one: a step is too short that hardly changes the time
+_SAFETY = 0.9  # of the step that would err by the tolerance, so that few are rejected
 _STABILITY = 6.1  # steps times rates: what the explicit method of order eight allows on the real axis
 _STIFF_AFTER, _EASY_AFTER = (
     15,

@@ -4,7 +4,7 @@ import numpy as np
 
 from fim_dynsys.regression.kernels.compiler import compiled
 
-_SMALLEST_POWER = 1e-12
+_SMALLEST_POWER = 1e-12  # root mean square, scaled, that columns are divided by: a column of zeros stays one
 
 
 @compiled

@@ -17,7 +17,7 @@ MATRIX = np.array(
     ]
 )
 ERROR = np.array([-13 - 7 * _ROOT, -13 + 7 * _ROOT, -1.0]) / 3.0
-RATE = 3.0 + 3.0 ** (2 / 3) - 3.0 ** (1 / 3)
+RATE = 3.0 + 3.0 ** (2 / 3) - 3.0 ** (1 / 3)  # real eigenvalue of the inverse matrix of the method
 TABLE = np.vstack([NODES, MATRIX, ERROR])
 """Nodes, matrix and error weights: an argument of the kernels, whose loops are not to be unrolled."""
 ITERATIONS = 10  # of Newton's method

@@ -16,7 +16,7 @@ _FINER, _LEVELS = 4, 3  # an interval is taken again in 4, 16 and 64 times as ma
 _EXTRA = 48  # times the steps that a path has anyway: what finer ones may add before it goes on without them
 _ORDER, _MARGIN = 0.25, 1.1  # the error goes with the fourth power of a step; counts rise by a tenth more
 _LEAST_GROWTH, _MOST_GROWTH = 1.5, 8.0  # of a count in one round
-_ROUNDS = 6
+_ROUNDS = 6  # of raising counts: what errs after that keeps its last count
 
 
 @inlined

@@ -7,7 +7,7 @@ import numpy as np
 from fim_dynsys.regression.kernels.compiler import compiled
 
 _COLLINEAR = 1e-9  # of a column's norm must be left by the others, or rounding decides its coefficient
-_EXCHANGES = 50
+_EXCHANGES = 50  # moves of a local search, each of which lowers the criterion
 _TENURE, _PATIENCE = 10, 20  # steps of a tabu search
 _SWEEPS = 60  # after which a matrix is swept anew, for rounding adds up
 _LEAST_GAIN, _ROUNDING = 1e-6, 1.0  # of a criterion
