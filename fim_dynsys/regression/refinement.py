@@ -13,6 +13,7 @@ from fim_dynsys.regression.shooting import DAMPING, PACE_LIMIT, Data, Linearisat
 from fim_dynsys.trajectories.container import Trajectories
 
 _EVERY, _LONG = 1_000_000, 25  # free starts, as many as there may be, and iterations where steps are refined
+_NEAR = 2.0  # noise variances that nodes leave, gaps included, where a fit begins with few free starts
 _AGAIN = 2  # times that a stage which has converged goes on in shorter steps
 _DECREASE = 1e-5  # relative decrease of the merit below which a stage has converged
 
@@ -131,8 +132,8 @@ def fit_trajectory(
     finer : callable, optional
         From ``(p, nodes, lengths (N,), counts (N,))`` the counts (N,) by which no interval errs by more than
         it may. It is asked as each stage begins, and where one has converged, which then goes on in shorter
-        steps. Where it asks for more at first, a stage with a free start every other sample, and more
-        iterations, come before the others. Default: `max_step` is all.
+        steps. Where it asks for more at first, and `paths` are far from any of the field, a stage with a free
+        start every other sample, and more iterations, come before the others. Default: `max_step` is all.
 
     Returns
     -------
@@ -276,7 +277,7 @@ def _staged(
         paths = first if data.stays_near(first) else data.filled()
     nodes = np.array(paths if isinstance(paths, np.ndarray) else np.concatenate(paths), dtype=np.float64)
     p, status, iterations, information, merit = p0, FitStatus.STALLED, 0, problem.prior, np.inf
-    if problem.adapt(p0, nodes):
+    if problem.adapt(p0, nodes) and not _is_near(problem, p0, nodes, segments[0]):
         segments, max_iterations = (_EVERY, *segments), max(max_iterations, _LONG)
     for count in segments:
         p, nodes, linear, status, used = _stage(problem, p, nodes, count, max_iterations, deadline)
@@ -301,6 +302,12 @@ def _staged(
             p0, x0, start_misfit, data.split(first), information, FitStatus.STALLED, iterations
         )
     return TrajectoryFit(p, starts, misfit, data.split(final), information, status, iterations)
+
+
+def _is_near(problem: Shooting, p: np.ndarray, nodes: np.ndarray, count: int) -> bool:
+    """Whether nodes are a path near the data but for gaps that one step or two will close."""
+    seen = np.count_nonzero(problem.data.weights)
+    return problem.linearise(p, nodes, problem.data.segments(count)).merit < _NEAR * seen
 
 
 def _stage(

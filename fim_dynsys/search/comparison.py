@@ -20,14 +20,17 @@ from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import pruned, refine
 from fim_dynsys.search.reselection import reselect
 
-_LONGER = 2  # times: from one length of windows to the next
-_SHORTEST = 2.0  # units of time, in which the state travels one standard deviation
+LONGER, SHORTEST = 2, 2.0
+"""Times, from one length of windows to the next; the first, in units of time."""
+
 _RISE = 1.1  # of the residual variance, beyond which windows are too long
 _ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
 _CLIMBED = 3  # structures that are fitted again over longer windows
 _RESELECTED, _RESELECTIONS = 2, 2  # fits about whose windows terms are chosen again, and how often
 _EXPLAINED = 1.3  # noise variances left: more is a model that lacks something
-_LEAST_LENGTH = 20.0  # units over which such a model is compared: over short windows many terms mimic any
+LEAST_LENGTH = 20.0
+"""Units over which such a model is compared: over short windows many terms mimic any."""
+
 _PREDICTED = 10.0  # units that another choice must predict to replace one that follows the record
 _LEFT_BOUNDS = 30.0  # root mean squares from which a path has left the data
 
@@ -64,20 +67,20 @@ def compared(pool: Pool, structures: int) -> Pool:
     best = pool.candidates[0]
     if pool.whole or explains(search.observations, best):
         return pool
-    lacking = level.residual_variance > _EXPLAINED
-    if lacking and level.length < _LEAST_LENGTH:
-        level = _level(search, _LEAST_LENGTH, level.fits) or level
+    lacking = level.is_lacking
+    if lacking and level.length < LEAST_LENGTH:
+        level = level_of(search, LEAST_LENGTH, level.fits) or level
     if level.search.observations.cut is None:
         return pool
     if follows(search.observations, best) and (lacking or level.length < _PREDICTED):
         return pool
     seen = level.search
-    candidates = distinct(_staying(search, judge(seen.observations, [no_motion(seen), *level.candidates])))
+    candidates = distinct(staying(search, judge(seen.observations, [no_motion(seen), *level.candidates])))
     return replace(pool, search=seen, candidates=candidates, lacking=lacking)
 
 
 @dataclass(frozen=True)
-class _Level:
+class Level:
     """Fits over windows of one length.
 
     Attributes
@@ -99,33 +102,42 @@ class _Level:
 
     @property
     def residual_variance(self) -> float:
-        """Residual variance of the best over that of the noise, free numbers and starts accounted for."""
-        seen, best = self.search.observations, self.fits[0][0]
-        assert best.variance is not None
-        spent = best.n_parameters / seen.dim + len(seen.samples)
-        ratio = float(np.mean(best.variance / seen.noise_variance))
-        n = seen.n_values / seen.dim
-        return ratio * n / max(n - spent, 1.0) if np.isfinite(ratio) else np.inf
+        """See `residual_variance`, of the best."""
+        return residual_variance(self.search.observations, self.fits[0][0])
+
+    @property
+    def is_lacking(self) -> bool:
+        """Whether the best leaves clearly more than noise."""
+        return self.residual_variance > _EXPLAINED
 
 
-def _climbed(search: Search, fits: list[tuple[Candidate, TrajectoryFit]]) -> _Level | None:
+def residual_variance(windows: Observations, candidate: Candidate) -> float:
+    """Residual variance of a fit over that of the noise, free numbers and starts accounted for."""
+    assert candidate.variance is not None
+    spent = candidate.n_parameters / windows.dim + len(windows.samples)
+    ratio = float(np.mean(candidate.variance / windows.noise_variance))
+    n = windows.n_values / windows.dim
+    return ratio * n / max(n - spent, 1.0) if np.isfinite(ratio) else np.inf
+
+
+def _climbed(search: Search, fits: list[tuple[Candidate, TrajectoryFit]]) -> Level | None:
     """The longest windows over which what is left hardly rises; None where nothing predicts short ones."""
     begun = [(best, np.concatenate(fit.paths)) for best, fit in fits]
-    length = _SHORTEST
-    level = _level(search, length, begun)
+    length = SHORTEST
+    level = level_of(search, length, begun)
     if level is None:
         return None
     least = level.residual_variance
     while level.search.observations.cut is not None:
-        length *= _LONGER
-        longer = _level(search, length, level.fits)
+        length *= LONGER
+        longer = level_of(search, length, level.fits)
         if longer is None or longer.residual_variance > _RISE * least:
             return level
         level, least = longer, min(least, longer.residual_variance)
     return level
 
 
-def _in_one_piece(observations: Observations, level: _Level) -> list[Candidate]:
+def _in_one_piece(observations: Observations, level: Level) -> list[Candidate]:
     """Fits over windows, fitted again to whole records."""
     if level.search.observations.cut is None:
         return level.candidates
@@ -134,17 +146,23 @@ def _in_one_piece(observations: Observations, level: _Level) -> list[Candidate]:
         paths, count = split_at(observations, nodes), len(level.search.observations.samples)
         best = candidate
         while count > 1 and np.isfinite(best.score):
-            count //= _LONGER
+            count //= LONGER
             best, fit = refine(observations, best, paths, (max(count // len(paths), 1),), _ITERATIONS)
             paths = fit.paths
             candidates.append(best)
     return judge(observations, [c for c in candidates if c.is_finite])
 
 
-def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.ndarray]]) -> _Level | None:
+def level_of(
+    search: Search,
+    length: float,
+    begun: Sequence[tuple[Candidate, np.ndarray]],
+    fits: int = _RESELECTED,
+    rounds: int = _RESELECTIONS,
+) -> Level | None:
     """The first structures fitted and pruned over windows of a length, terms chosen again about the best.
 
-    None where none has a finite BIC.
+    None where none has a finite BIC. ``fits`` and ``rounds`` as for `reselect`.
     """
     windowed = replace(search, observations=in_windows(search.observations, length))
     candidates: list[Candidate] = []
@@ -153,7 +171,7 @@ def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.nd
         start = np.stack([path[0] for path in paths])
         candidates += pruned(windowed.observations, replace(candidate, start=start), paths, (1,))[0]
     judged = judge(windowed.observations, [c for c in candidates if c.is_finite])
-    chosen = reselect(windowed, judged, _RESELECTED, _RESELECTIONS)
+    chosen = reselect(windowed, judged, fits, rounds)
     ranked = sorted([*judged, *chosen], key=lambda c: c.score)
     kept: list[tuple[Candidate, np.ndarray]] = []
     seen: set[bytes] = set()
@@ -165,13 +183,13 @@ def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.nd
         kept.append((candidate, np.concatenate(candidate.paths(windowed.observations))))
         if len(kept) == _CLIMBED:
             break
-    return _Level(windowed, length, kept, ranked) if kept else None
+    return Level(windowed, length, kept, ranked) if kept else None
 
 
 def refine_through(observations: Observations, candidate: Candidate) -> Candidate:
     """A candidate fitted over short windows, then over ever longer ones up to those observed."""
     longest = max(t[-1] for t, _ in observations.samples)
-    nodes, length = np.concatenate(observations.path), _SHORTEST
+    nodes, length = np.concatenate(observations.path), SHORTEST
     while True:
         seen = observations if length >= longest else in_windows(observations, length)
         paths = split_at(seen, nodes)
@@ -180,10 +198,10 @@ def refine_through(observations: Observations, candidate: Candidate) -> Candidat
         nodes = np.concatenate(fit.paths)
         if length >= longest or not np.isfinite(candidate.score):
             return candidate
-        length *= _LONGER
+        length *= LONGER
 
 
-def _staying(search: Search, candidates: list[Candidate]) -> list[Candidate]:
+def staying(search: Search, candidates: list[Candidate]) -> list[Candidate]:
     """Without fields whose paths leave the data for good within the time observed, where others stay.
 
     Others that are fitted: that no motion stays says nothing for it.

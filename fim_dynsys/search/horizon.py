@@ -80,9 +80,9 @@ def fit_in_windows(
     fits : list of (Candidate, TrajectoryFit)
         What remains of each structure, best BIC first.
     """
-    windows, count = _windows(search.observations)
+    count = window_count(search.observations)
     fitted, fits = [], {}
-    ranked = _judged(search, candidates, windows)
+    ranked = _judged(search, candidates)
     for candidate in distinct_structures(ranked, structures, most_terms(search.observations.dim)):
         found, best, fit = pruned(search.observations, candidate, search.observations.path, (count,))
         fitted += found
@@ -130,11 +130,10 @@ def gather_windowed(search: Search, structures: int, smoothers: Sequence[Smoothe
     list of Candidate
         Scored by the BIC of their windows, best first: on the nodes of its fit where a candidate was fitted.
     """
-    windows, count = _windows(search.observations)
+    count = window_count(search.observations)
     ranked = _judged(
         search,
         propose(search, range(1, search.dictionary.degree + 1), smoothers),
-        windows,
     )
     candidates = []
     for candidate in distinct_structures(ranked, structures, _TERMS_PER_STATE * search.observations.dim):
@@ -150,21 +149,26 @@ def refine_over_windows(observations: Observations, candidate: Candidate) -> Can
 
 def window_count(observations: Observations) -> int:
     """Windows of about one unit of time in a piece, on average."""
-    return _windows(observations)[1]
+    return max(sum(map(_count, observations.samples)) // len(observations.samples), 1)
 
 
-def _windows(observations: Observations) -> tuple[tuple[np.ndarray, ...], int]:
+def _count(piece: tuple[np.ndarray, np.ndarray]) -> int:
+    """Windows of about one unit of time in a piece, of four samples at least."""
+    t, _ = piece
+    return max(min(round(t[-1] / _HORIZON), len(t) // _LEAST), 1)
+
+
+def _windows(observations: Observations) -> tuple[np.ndarray, ...]:
     """Padded windows: smoothed first states (W, d), times (W, m), samples and weights (W, m, d).
 
-    Behind these longest steps and inputs between the samples. And their number in a piece, on average.
+    Behind these longest steps and inputs between the samples.
     """
     parts = []
     seen = observations
     for (t, z), path, weights, curves, limits in zip(
         seen.samples, seen.path, seen.weights, seen.curves, seen.limits, strict=True
     ):
-        count = max(min(round(t[-1] / _HORIZON), len(t) // _LEAST), 1)
-        bounds = np.round(np.linspace(0, len(t), count + 1)).astype(int)
+        bounds = np.round(np.linspace(0, len(t), _count((t, z)) + 1)).astype(int)
         parts += [
             (
                 path[a],
@@ -186,13 +190,11 @@ def _windows(observations: Observations) -> tuple[tuple[np.ndarray, ...], int]:
     starts, times, samples, weights, inputs, steps = zip(*parts, strict=True)
     padding = padded(times, "edge"), padded(samples, "edge"), padded(weights, "constant")
     longest_steps = padded(steps, "edge")[:, :-1]
-    return (np.stack(starts), *padding, longest_steps, padded_curves(inputs)), max(
-        len(parts) // len(observations.samples), 1
-    )
+    return np.stack(starts), *padding, longest_steps, padded_curves(inputs)
 
 
-def _judged(search: Search, candidates: list[Candidate], windows: tuple[np.ndarray, ...]) -> list[Candidate]:
-    starts, times, samples, weights, limits, inputs = windows
+def _judged(search: Search, candidates: list[Candidate]) -> list[Candidate]:
+    starts, times, samples, weights, limits, inputs = _windows(search.observations)
     fields = np.stack([candidate.coefficients for candidate in candidates])
     each = np.broadcast_to(starts, (len(fields), *starts.shape))
     scored = []

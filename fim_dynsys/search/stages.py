@@ -12,6 +12,7 @@ from fim_dynsys.search.functions.windowed import grow_over_windows
 from fim_dynsys.search.genetic.engine import GeneticEffort
 from fim_dynsys.search.initial_estimate import fit_estimate, solves
 from fim_dynsys.search.judges import BIC, Judge
+from fim_dynsys.search.part import fitted_to_all, part_of, restricted
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.proposals import propose
 from fim_dynsys.search.pruning import improve
@@ -102,7 +103,15 @@ class Row:
         return replace(self, stages=tuple(stage for stage in self.stages if stage not in left_out))
 
     def search(self, pool: Pool, done: Callable[[], object] = _nothing) -> Pool:
-        """All stages on one pool."""
+        """All stages on one pool; of a long record on a part of it, and what is found fitted to all."""
+        part = None if pool.whole or not self.effort.windowed else part_of(pool.search.observations)
+        if part is not None:
+            found = fitted_to_all(pool, self._through(restricted(pool, part), done))
+            if found is not None:
+                return found
+        return self._through(pool, done)
+
+    def _through(self, pool: Pool, done: Callable[[], object]) -> Pool:
         for stage in self.stages:
             pool = stage(pool, self.effort, done)
             done()

@@ -61,11 +61,13 @@ _LONGER, _FEW_FITS = 2, 4  # of functions where a model is exact: so much longer
 _TUNED, _RESELECTED, _PRUNED = 4, 2, 3
 _RECOMBINED = 6  # models
 _RESELECTIONS = 6  # of choosing terms again about a model
+_READ, _NEARER_READ = 4, 0.8  # times that sides are read, each time along a path that is nearer by this
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the model
 _WHITE = 0.5  # of the samples, that residuals are worth which are noise
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
 _OPEN = 10.0  # in BIC: models closer than this are not distinguished
 _SIMULATED = 1e-5  # of the signal: errors of usual simulations
+_INTEGRATED = 1e-6  # of the signal: careful simulations err by it, and no wrong model of few terms comes near
 _RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a model is found
 
 
@@ -212,11 +214,14 @@ class ExactSearch:
             if best.misses < misses:
                 dense, misses = best.item, best.misses
         if functions and dictionary.dim <= min(_FUNCTIONS_UP_TO, most):
-            self._read_sides(dense, misses)
+            self._read_repeatedly(dense, misses)
             read = self._best
-            if read is not None and read.is_exact and read is not best:
+            if read is None or read is best or not self._found(read):
+                self._read_sides(dense, misses)
+                read = self._best
+            if read is not None and read is not best and self._found(read):
                 if read.parameters > _FEW_READ * dictionary.dim:
-                    self._read_sides(read.item, read.misses)
+                    self._read_sides(read.item, read.misses, with_sums=False)
                     read = self._best or read
                 if read.parameters <= _FEW * dictionary.dim:
                     return
@@ -326,9 +331,22 @@ class ExactSearch:
             self._fits[known] = fitted(self._precise, item) if few else None
         return self._fits[known]
 
-    def _read_sides(self, dense: Candidate, misses: float) -> None:
+    def _read_repeatedly(self, dense: Candidate, misses: float) -> None:
+        """Fit models of right-hand sides without sums, read again along their paths while these come nearer.
+
+        Between samples far from each other a polynomial is no good path for sharp functions.
+        """
+        for _ in range(_READ):
+            self._read_sides(dense, misses, with_sums=False)
+            self._recombine()
+            best = self._best
+            if best is None or self._found(best) or not best.misses < _NEARER_READ * misses:
+                return
+            dense, misses = best.item, best.misses
+
+    def _read_sides(self, dense: Candidate, misses: float, with_sums: bool = True) -> None:
         """Fit models of right-hand sides read off the samples, those of each state alone."""
-        sides = right_hand_sides(self._precise, self._search, dense, misses, self._composed)
+        sides = right_hand_sides(self._precise, self._search, dense, misses, self._composed, with_sums)
         self._combine(sides, Stage.IMPLICIT_REGRESSION)
         self._prune()
 
@@ -382,8 +400,12 @@ class ExactSearch:
 
     def _found(self, model: ExactModel) -> bool:
         """Whether a model misses hardly more than rounding, by few terms."""
-        few = model.parameters <= _FEW * self._search.dictionary.dim
-        return model.is_exact or (few and model.misses < _RESOLVED * RESOLVED)
+        per_state = model.parameters / self._search.dictionary.dim
+        return (
+            model.is_exact
+            or (per_state <= _FEW and model.misses < _RESOLVED * RESOLVED)
+            or (per_state <= _FEW_READ and model.misses < _INTEGRATED)
+        )
 
     def _simulated(self, model: ExactModel) -> bool:
         """Whether a model of few terms misses no more than the integration error of the simulated samples."""

@@ -20,10 +20,13 @@ _EQUAL = 1e-3  # of a number: what another differs by that is the same one
 _STEEP = (-6.0, -7.0, -9.0, -10.0, -12.0, -13.0)  # powers, of forces between molecules
 _SUPPLE = COMPOSED | {Kind.GAUSSIAN}
 _CUBIC = 2  # states: monomials beside functions without numbers are of degree 3 in so many
+_SHORT = 3  # terms: an exact polynomial of so few needs no other beside it
 _TRIED, _KEPT = 6, 3  # denominators and right-hand sides of each state
 
 
-def regressed(regressions: Integrals, composed: bool = False) -> list[list[StateEquation]]:
+def regressed(
+    regressions: Integrals, composed: bool = False, with_sums: bool = True
+) -> list[list[StateEquation]]:
     """Right-hand sides (d,), best first, of regressions along paths between noise-free samples.
 
     Of all subsets of few terms, since on a short orbit many do alike: monomials; powers, square roots,
@@ -37,6 +40,8 @@ def regressed(regressions: Integrals, composed: bool = False) -> list[list[State
         Of noise-free samples, in units of what is no misfit.
     composed : bool
         See `sums`.
+    with_sums : bool
+        Whether functions of sums of two states are sought, which takes most of the time.
 
     Returns
     -------
@@ -50,7 +55,7 @@ def regressed(regressions: Integrals, composed: bool = False) -> list[list[State
     open_states = [
         state for state, equations in enumerate(sides) if not is_found(regressions, state, *equations)
     ]
-    for state, found in sums(regressions, open_states, plain, composed).items():
+    for state, found in sums(regressions, open_states if with_sums else [], plain, composed).items():
         believed = [side for side in found if _is_believed(regressions, state, side)]
         sides[state] = sorted([*believed, *sides[state]], key=lambda side: side.score)[:_KEPT]
     for state in open_states:
@@ -88,8 +93,11 @@ def _with_known_numbers(
 def _of_state(
     regressions: Integrals, state: int, prepared: Sequence[Denominators], plain: Terms
 ) -> list[StateEquation]:
-    """Sides of one state, best first; a polynomial where it is better."""
+    """Sides of one state, best first; a polynomial where it is better, alone where it is short and exact."""
     dim = len(regressions.targets)
+    alone = selected(regressions, state, plain)
+    if alone is not None and len(alone.terms) <= _SHORT and is_found(regressions, state, alone):
+        return [alone]
     best = sorted((form.best(state) for form in prepared), key=lambda pair: pair[0])
     read = [terms for _, terms in best if terms is not None][:_TRIED]
     given = [Terms.of_bundle(bundle, dim) for bundle in _given(regressions)]

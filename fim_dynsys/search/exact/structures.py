@@ -270,10 +270,15 @@ def of_few_terms(
 
 
 def right_hand_sides(
-    precise: Precise, search: Search, dense: Candidate, misses: float, composed: bool = False
+    precise: Precise,
+    search: Search,
+    dense: Candidate,
+    misses: float,
+    composed: bool = False,
+    with_sums: bool = True,
 ) -> list[list[StateEquation]]:
     """Right-hand sides (d,) of single states, see `regressed`. Arguments as for `with_functions`."""
-    return regressed(_integrals(precise, search, dense, misses), composed)
+    return regressed(_integrals(precise, search, dense, misses), composed, with_sums)
 
 
 def _explored(
