@@ -22,6 +22,7 @@ from fim_dynsys.search.exact.models import (
     ranked,
     smaller,
     systematic,
+    with_complements,
     with_constants,
     with_one_state,
     without_traces,
@@ -37,6 +38,7 @@ from fim_dynsys.search.exact.structures import (
     widened,
     with_functions,
 )
+from fim_dynsys.search.functions.reduction import reduced
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
@@ -325,6 +327,7 @@ class ExactSearch:
 
     def _fitted(self, item: Candidate) -> ExactModel | None:
         """A structure's model, fitted once."""
+        item = reduced(item)
         known = item.structure
         if known not in self._fits:
             few = 0 < item.support.sum() <= MAX_TERMS
@@ -419,7 +422,7 @@ class ExactSearch:
         ]
         self.fit(without_traces(model) for model in traces)
         for model in self._new():
-            self.fit(itertools.chain(with_constants(model), with_one_state(model)))
+            self.fit(itertools.chain(with_constants(model), with_one_state(model), with_complements(model)))
         for model in self._new():
             self._pruned.add(model.item.structure)
             for less in smaller(self._precise, model):

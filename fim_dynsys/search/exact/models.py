@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import autocorrelation
 from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, GapFit, Precise
@@ -40,6 +41,9 @@ _OF_A_DEGREE = 1.0  # what one orbit does not tell apart
 _OF_ITS_TERMS = 2.0  # 1 - x and x may be equal to the data, not to a reader
 _HARDLY = 0.2  # of its mean, by which a function varies; of one part of a sum, the other
 _DROPPED, _TRIED = 12, 2  # terms dropped in turn; cheapest ones tried each time
+_COMPLEMENTS = {Kind.INHIBITION: Kind.SATURATION, Kind.RECIPROCAL: Kind.HILL}
+_COMPLEMENTS |= {complement: kind for kind, complement in _COMPLEMENTS.items()}  # which sum to 1
+_SAME = 1e-3  # of a coefficient: what another differs by that is the same one
 _FEW_VALUES = 50  # samples times coordinates, below which what was fitted to them counts
 _SUPPORTED = 0.5  # of the samples, that a model which is not exact must leave
 
@@ -270,6 +274,25 @@ def with_constants(model: ExactModel) -> Iterator[Candidate]:
         terms = Dictionary(d.exponents, kind, *(np.where(kind > 0, number, none) for number, none in numbers))
         free = [row for row in item.labelled if row[0] not in rows]
         yield replace(item, coefficients=coefficients, dictionary=terms).in_use(free)
+
+
+def with_complements(model: ExactModel) -> Iterator[Candidate]:
+    """The model's structure with Hill's functions for monomials minus these times their complements."""
+    item, d = model.item, model.item.dictionary
+    for row in np.flatnonzero(np.isin(d.kind, list(_COMPLEMENTS))).tolist():
+        plain = np.flatnonzero((d.kind == 0) & (d.exponents == d.exponents[row]).all(axis=1))
+        if not len(plain):
+            continue
+        own, other = item.coefficients[row], item.coefficients[plain[0]]
+        cancels = (own != 0.0) & (np.abs(own + other) < _SAME * np.abs(own))
+        if cancels.any():
+            one = d.subset(np.array([row]))
+            complement = replace(one, kind=np.array([_COMPLEMENTS[Kind(d.kind[row])]]))
+            coefficients = np.concatenate([item.coefficients, np.where(cancels, -own, 0.0)[None]])
+            coefficients[[row, plain[0]]] = np.where(cancels, 0.0, coefficients[[row, plain[0]]])
+            own_numbers = [(len(d), slot, k) for term, slot, k in item.labelled if term == row]
+            wide = replace(item, coefficients=coefficients, dictionary=d + complement)
+            yield wide.in_use([*item.labelled, *own_numbers])
 
 
 def with_one_state(model: ExactModel) -> Iterator[Candidate]:

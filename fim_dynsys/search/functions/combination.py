@@ -12,6 +12,7 @@ from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.functions.exploration import Exploration, Selection
 from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, families
+from fim_dynsys.search.functions.reduction import reduced
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
 from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.pruning import assumed_variance, refine
@@ -121,7 +122,7 @@ def grow_functions(
     for model in sorted(candidates, key=lambda m: m.score)[: effort.repeated]:
         candidates += _rounded(observations, model)
     finite = [m for m in candidates if np.isfinite(m.parameters).all() and np.isfinite(m.score)]
-    return judge(observations, finite)
+    return judge(observations, [reduced(m) for m in finite])
 
 
 def _tolerances(observations: Observations) -> tuple[float, ...]:

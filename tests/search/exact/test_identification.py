@@ -11,6 +11,7 @@ from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.regression.refinement import parameter_roots
+from fim_dynsys.search.exact import regressed
 from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.exact.models import fitted, from_sample_to_sample, ranked, with_constants
 from fim_dynsys.search.exact.structures import newton, starts, subsets
@@ -279,3 +280,29 @@ def test_a_number_is_found_where_many_terms_do_alike():
     away = np.linspace(0.0, 4.5, 10)[:, None]
     np.testing.assert_allclose(model(away), field(away), atol=1e-4)
     assert found.models[0].parameters == 5
+
+
+def bloom(n=100):
+    """Plankton that grazers take by Holling's third law: three records at uneven times."""
+
+    def rates(_, x):
+        taken = 0.7 * x[1] * x[0] ** 2 / (15.0**2 + x[0] ** 2)
+        return [0.3 * x[0] * (1.0 - x[0] / 108.0) - taken, 0.15 * taken - 0.05 * x[1]]
+
+    rng, samples = np.random.default_rng(3), []
+    for start in ([20.0, 3.0], [45.0, 8.0], [12.0, 6.0]):
+        t = np.r_[0.0, np.sort(rng.uniform(0.0, 90.0, n - 1))]
+        samples.append((t, solve_ivp(rates, (0.0, 90.0), start, "DOP853", t, rtol=1e-11, atol=1e-11).y.T))
+    return samples
+
+
+def test_functions_of_sums_are_not_sought_where_shorter_ones_are_exact(monkeypatch):
+    samples = bloom()
+    sought = []
+    monkeypatch.setattr(regressed, "sums", lambda _, states, *rest: sought.append(states) or {})
+    found = ExactSearch(Search.polynomial(samples), samples)
+    found.run(4)
+    best = found.models[0]
+    assert not any(sought) and best.is_exact
+    # a term less than the sum of a monomial and the complement that cancels it
+    assert best.parameters <= 7 and (best.item.support.sum(axis=0) <= (3, 2)).all()
