@@ -5,6 +5,8 @@
 are wrong for another initial state, on the development systems and on the records.
 ``--only published``: share of unseen paths that are followed (R2 > .9), on twenty published systems in
 realistic units of which nothing was chosen; three records of 60 irregular samples each.
+``--only textbook``: how often fits to records without noise are exact, of ten textbook systems, of few and
+many samples, integrated with several tolerances; and how many others nothing warns of.
 """
 
 import hashlib
@@ -25,6 +27,7 @@ from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
 from benchmarks.harness.trials import Problem
 from benchmarks.records.kinds import KINDS, SYSTEMS, Record, error, observe, true_field, unseen
 from benchmarks.records.published import PUBLISHED, RECORDS, Published
+from benchmarks.records.textbook import NUMBERS, TEXTBOOK, TOLERANCES, Integrated
 from fim_dynsys.fields.inference import Trust
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.judging import judged
@@ -36,6 +39,8 @@ CONTEXTS = ((0.0, 50), (0.03, 60), (0.05, 24), (0.1, 60))
 """Noise in standard deviations of the states and number of samples, where trust is measured."""
 
 WRONG, GOOD = 0.5, 0.9  # R2 of the path from the other initial state, below and above
+EXACT_PATH, EXACT_RATES = 0.9999, 1e-3
+"""R2 of the path from another initial state, and largest error of rates along it over the largest."""
 
 
 # ---------------------------------------------------------------------- kinds of records
@@ -330,6 +335,81 @@ def text_of_published(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
     return f"{title}\n{report.align(lines)}"
 
 
+# ---------------------------------------------------------------------- textbook systems
+
+
+def evaluate_textbook(row: Row, record: Integrated) -> dict[str, Any]:
+    """Fit one record; whether the field is the true one, and what the fit says of itself."""
+    assert isinstance(row, ModelRow)
+    t, x = record.observed()
+    fitted = attempt(partial(row.fit, x=x, t=t))
+    scored = fitted.then(_against_truth, record)
+    outcome = {"seconds": fitted.seconds, "status": scored.status, "message": scored.message}
+    unknown = {"r2": float("nan"), "error": float("nan"), "warned": False, "trust": "", "equations": ""}
+    return outcome | (scored.value or unknown)
+
+
+def _against_truth(model: VectorFieldModel, record: Integrated) -> dict[str, Any]:
+    t, states = record.unseen()
+    info = model.field_.fit_info
+    return {
+        "r2": max(_path_r2(model, states, t), -1e6),
+        "error": error(model.field_(states), record.true()(states)),
+        "warned": bool(info.problems),
+        "trust": "" if info.trust is None else info.trust.value,
+        "equations": "; ".join(model.equations(precision=4)),
+    }
+
+
+def run_textbook(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
+    """Every row on every record."""
+    records = [
+        Integrated(*drawn)
+        for drawn in product(cli.limited(list(TEXTBOOK), options.limit), NUMBERS, TOLERANCES)
+    ]
+    jobs = [Job(record, "1", (record,)) for record in records]
+    found = cached_outcomes(
+        evaluate_textbook, rows, jobs, options.out, "textbook", options.workers, options.fresh, progress=True
+    )
+    return [pd.DataFrame(joined(rows, jobs, found)).drop(columns="message")]
+
+
+def summarise_textbook(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
+    """A line for each model, number of samples and tolerance: exact fits, and others without a warning."""
+    lines = []
+    for key, part in trials.groupby(["model", "version", "n", "rtol"], sort=False):
+        exact = (part["r2"] > EXACT_PATH) & (part["error"] < EXACT_RATES)
+        marked = part["warned"].astype(bool) | (part["trust"] == Trust.LOW.value)
+        line: dict[str, Any] = dict(zip(("model", "version", "n", "rtol"), key, strict=True))
+        line |= {"records": len(part), "failures": int((part["status"] != "SUCCESS").sum())}
+        line |= {"exact": int(exact.sum()), "exact_marked": int((exact & marked).sum())}
+        line |= {"silent": ", ".join(part["system"][~exact & ~marked])}
+        seconds = {"seconds_median": part["seconds"].median(), "seconds_largest": part["seconds"].max()}
+        lines.append(line | seconds | {"commit": commit})
+    return pd.DataFrame(lines)
+
+
+def text_of_textbook(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
+    """The printed report of `summarise_textbook`."""
+    lines = [
+        ["model", "samples", "tolerance", "exact", "of these marked", "neither exact nor marked", "CPU-s"]
+    ]
+    for _, own in summary.iterrows():
+        exact = f"{own['exact']} of {own['records']}"
+        seconds = f"{own['seconds_median']:.2g} ({own['seconds_largest']:.2g})"
+        lines.append(
+            [
+                *(str(own["model"]), str(own["n"]), f"{own['rtol']:g}"),
+                *(exact, str(own["exact_marked"]), str(own["silent"] or "none"), seconds),
+            ]
+        )
+    title = (
+        f"Ten textbook systems without noise: exact where R2 > {EXACT_PATH} of the path from another start, "
+        f"and rates along it err by less than {EXACT_RATES:g}; CPU-s: median (largest)"
+    )
+    return f"{title}\n{report.align(lines)}"
+
+
 STUDY = study.Study(
     "records",
     __doc__,
@@ -358,6 +438,14 @@ STUDY = study.Study(
             tables=("published",),
             summary="published_summary",
             report="published",
+        ),
+        "textbook": study.Part(
+            run_textbook,
+            text_of_textbook,
+            summarise_textbook,
+            tables=("textbook",),
+            summary="textbook_summary",
+            report="textbook",
         ),
     },
     seeds=(0,),

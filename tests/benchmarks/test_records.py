@@ -54,3 +54,29 @@ def test_fits_are_counted_by_their_trust():
     assert by["of_wrong"].sum() == by["of_good"].sum() == 100.0
     along = found[found["of"] == "trust_along"].set_index("level")
     assert along["of_wrong"].to_dict() == {"high": 0.0, "limited": 25.0, "low": 75.0}
+
+
+def test_textbook_fits_are_exact_marked_or_silent():
+    trials = pd.DataFrame(
+        {
+            "model": "m",
+            "version": "1",
+            "system": ["a", "b", "c", "d"],
+            "n": 100,
+            "rtol": 1e-8,
+            "r2": [1.0, 1.0, 0.2, 0.99],
+            "error": [1e-6, 0.01, 1.0, 0.1],
+            "warned": [False, False, True, False],
+            "trust": ["high", "high", "high", "low"],
+            "status": "SUCCESS",
+            "seconds": 1.0,
+        }
+    )
+    (line,) = records.summarise_textbook(trials).to_dict("records")
+    assert line["exact"] == 1 and line["exact_marked"] == 0 and line["silent"] == "b"
+
+
+def test_worse_integrations_are_farther_from_the_true_path():
+    best, worst = (records.Integrated("van der Pol", 100, rtol).observed()[1] for rtol in (1e-12, 1e-6))
+    off = np.abs(best - worst).max()
+    assert 1e-8 < off < 1e-3
