@@ -31,7 +31,9 @@ _EXPLAINED = 1.3  # noise variances left: more is a model that lacks something
 LEAST_LENGTH = 20.0
 """Units over which such a model is compared: over short windows many terms mimic any."""
 
-_PREDICTED = 10.0  # units that another choice must predict to replace one that follows the record
+PREDICTED = 10.0
+"""Units of time that another choice must predict to replace one that follows the record."""
+
 _LEFT_BOUNDS = 30.0  # root mean squares from which a path has left the data
 
 
@@ -72,7 +74,7 @@ def compared(pool: Pool, structures: int) -> Pool:
         level = level_of(search, LEAST_LENGTH, level.fits) or level
     if level.search.observations.cut is None:
         return pool
-    if follows(search.observations, best) and (lacking or level.length < _PREDICTED):
+    if follows(search.observations, best) and (lacking or level.length < PREDICTED):
         return pool
     seen = level.search
     candidates = distinct(staying(search, judge(seen.observations, [no_motion(seen), *level.candidates])))

@@ -11,6 +11,7 @@ from fim_dynsys.search.candidates import Candidate, judge, no_motion
 from fim_dynsys.search.comparison import (
     LEAST_LENGTH,
     LONGER,
+    PREDICTED,
     SHORTEST,
     Level,
     level_of,
@@ -25,10 +26,7 @@ SEARCHED = 2000
 """Samples among which the structures of long records are sought."""
 
 _LONG = 2  # times as many samples: fewer are all searched
-_STRETCHES, _STRETCH = (
-    4,
-    50.0,
-)  # that the part consists of; units of time in one at least, where there are more
+_STRETCHES, _STRETCH = 4, 50.0  # of which the part consists; units of time in one at least
 _CHOSEN = 16.0  # units of time of windows over which terms are chosen first
 _RISE = 1.01  # of the residual variance, beyond which windows are too long
 _ITERATIONS = 30  # where a path grows fast, small gaps between its nodes close slowly
@@ -73,7 +71,8 @@ def fitted_to_all(pool: Pool, found: Pool) -> Pool | None:
     Returns
     -------
     Pool or None
-        None where no structure of the part can be fitted to all samples.
+        None where no structure of the part can be fitted to all samples; or where one follows the whole part
+        but lacks something, and only whole records tell which others do better.
     """
     search = pool.search
     begun = _structures([found.preferred, *found.candidates], 1)
@@ -82,6 +81,8 @@ def fitted_to_all(pool: Pool, found: Pool) -> Pool | None:
         return None
     seen = level.search
     in_windows = seen.observations.cut is not None
+    if in_windows and not found.in_windows and (level.is_lacking or level.length < PREDICTED):
+        return None
     candidates = judge(seen.observations, [no_motion(seen), *level.candidates])
     return replace(
         pool,
