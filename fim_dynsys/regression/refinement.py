@@ -307,7 +307,7 @@ def _staged(
 def _is_near(problem: Shooting, p: np.ndarray, nodes: np.ndarray, count: int) -> bool:
     """Whether nodes are a path near the data but for gaps that one step or two will close."""
     seen = np.count_nonzero(problem.data.weights)
-    return problem.linearise(p, nodes, problem.data.segments(count)).merit < _NEAR * seen
+    return bool(problem.linearise(p, nodes, problem.data.segments(count)).merit < _NEAR * seen)
 
 
 def _stage(
