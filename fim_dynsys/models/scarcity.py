@@ -12,7 +12,8 @@ from fim_dynsys.trajectories.container import Trajectories
 
 FEW = 12  # samples: an estimate of the noise from these is off by a fifth
 _SPARE = 2.0  # values for each fitted number: with fewer, other equations may fit as well
-_EXACT = 1.0 - 2.5e-5  # R2 of a path that leaves .5 % of the spread: such errors decide little
+_CLOSE = 2.5e-5  # share of the variance that a path leaves: errors of .5 % of the spread decide little
+_EXACT = 4e-6  # the same for each free value, of equations that were fitted to numerical precision: .2 %
 _BEGINNING = "few samples decide"
 _UNSEARCHED = f"{Judge.OPERATOR.value}: fewer than"  # so many samples, as fim-ode notes
 _NOT_OBSERVED = "not observed, fits count the others"
@@ -43,7 +44,9 @@ def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories,
     starts = sum(len(times) > 1 for times in seen) * field.dim
     known = known or inference.noise in (Noise.GIVEN, Noise.POISSON)
     # A fit "to numerical precision" of so few samples may follow their noise: what it leaves decides.
-    exact = info.path_r2 is not None and info.path_r2 > _EXACT
+    free = max(values - terms - starts, 1) / values
+    little = _EXACT * free if inference.judge is Judge.EXACT else _CLOSE
+    exact = info.path_r2 is not None and 1.0 - info.path_r2 < little
     if terms and values < _SPARE * (terms + starts):
         said = f"{values} values for {terms} coefficients and {starts} initial states"
     elif fewest <= FEW and not (known or exact):

@@ -15,6 +15,7 @@ from fim_dynsys.regression.criteria import Known, equal_errors, looks_noise_free
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import ExactSearch
+from fim_dynsys.search.exact.models import NOISE_FREE
 from fim_dynsys.search.genetic.engine import INSTALL, GeneticEffort, is_installed
 from fim_dynsys.search.initial_estimate import InitialEstimate
 from fim_dynsys.search.knowledge import Knowledge
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fim_dynsys.search.genetic.proposals import Proposals
 
 _FITTED_EXACTLY = 12  # candidates that are fitted to noise-free data to numerical precision, too
+_DOUBTED = 3  # candidates that are fitted so where the samples look noisy
 
 
 def _nothing() -> None:
@@ -163,12 +165,9 @@ def searched(
     """
     search, effort = question.search, row.effort
     exact = ExactSearch(search, question.samples, composed=effort.composed)
-    if (
-        effort.exact_structures is not None
-        and question.is_plain
-        and (effort.simpler or looks_noise_free(question.samples))
-    ):
-        exact.run(effort.exact_structures, effort.simpler)
+    sought = effort.exact_structures if question.is_plain else None
+    if sought is not None and (effort.simpler or looks_noise_free(question.samples)):
+        exact.run(sought, effort.simpler)
     done()
     proposals: Proposals | None = None
     notes: dict[str, str] = {}
@@ -184,10 +183,20 @@ def searched(
             grown = _with_proposals(pool, proposals, grown, effort.genetic.kept)
         local = effort.local and not exact.models
         found = Portfolio.of(pool, grown, notes, question.knowledge, local, row.judge)
-        if not exact.models:
-            return found
-        exact.fit(found.members[:_FITTED_EXACTLY])
+        if exact.models:
+            exact.fit(found.members[:_FITTED_EXACTLY])
+        else:
+            # Slopes of fast transients look noisy where the samples are not: paths that miss little tell.
+            if sought is not None:
+                exact.fit(c for c in found.members[:_DOUBTED] if _hardly_misses(c))
+            if not exact.settled:
+                return found
     return Portfolio.of_exact(search, exact.answers, notes)
+
+
+def _hardly_misses(candidate: Candidate) -> bool:
+    """Whether a path misses so little of each state that the samples may be free of noise."""
+    return candidate.variance is not None and bool(np.all(candidate.variance < NOISE_FREE**2))
 
 
 def _proposals(

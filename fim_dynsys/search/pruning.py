@@ -391,7 +391,12 @@ def improve(
         ``ranked`` and what was fitted, best first.
     """
     candidates = []
-    for candidate in distinct_structures(ranked, count, max_terms):
+    linear = [
+        c for c in ranked if c.dictionary.exponents[c.support.any(axis=1)].sum(axis=1).max(initial=0) == 1
+    ]
+    # Smoothers miss the kinks that jumps of inputs make in states, and terms of high degree mimic these.
+    first = linear[:1] if observations.n_inputs else []
+    for candidate in distinct_structures(first + ranked, count + len(first), max_terms):
         candidates += pruned(observations, candidate, observations.path)[0]
         if done is not None:
             done()

@@ -211,6 +211,14 @@ def test_alternatives_and_failures_are_said():
         )
 
 
+def test_rates_that_may_change_places_are_said():
+    """x' = -a x + 3 exp(-t / tau) from 0 has the same solution with a = 1 / 2.5, tau = 2 (flip-flop)."""
+    t = np.linspace(0.0, 10.0, 41)
+    x = 30.0 * (np.exp(-0.4 * t) - np.exp(-0.5 * t))
+    with pytest.warns(DataWarning, match="another minimum fits as well: a = 0.[45], b = 3, tau = 2"):
+        load({"x": "-a*x + b*exp(-t/tau)"}).fit(x, t, feature_names=["x"])
+
+
 def reactor(seed):
     """A stirred tank with 10 % noise (Seborg et al., Process Dynamics and Control, 2011, 2.4.6)."""
     t = np.linspace(0.0, 12.0, 200)

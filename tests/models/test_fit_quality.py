@@ -181,6 +181,22 @@ def test_the_true_field_of_a_relaxation_oscillation_is_no_failure(mu):
         assert model.score(x.y.T, t, metric="path") == pytest.approx(info.path_r2, abs=1e-9)
 
 
+def test_noise_free_spikes_that_smoothing_misses_are_fitted_exactly():
+    """A Brusselator whose spikes have three samples each: its slopes look noisy, its path does not."""
+
+    def rates(x):
+        fed = x[:, 0] ** 2 * x[:, 1]
+        return np.stack([1 - 9 * x[:, 0] + fed, 8 * x[:, 0] - fed], 1)
+
+    t, x = record(rates, [1.0, 1.0], 30.0, 400, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        model = fim_dynsys.load("fim-ode").fit(x, t)
+    np.testing.assert_allclose(model.field_(x), rates(x), atol=1e-5)
+    nearly = CallableField(lambda z: rates(z) * [1.0, 1.0 - 1e-6], 2)
+    assert not fitted(nearly, t, x).problems
+
+
 def test_a_state_at_rest_is_no_failure():
     t = np.linspace(0.0, 10.0, 80)
     x = 1.0 + 0.01 * np.random.default_rng(0).standard_normal((80, 2))

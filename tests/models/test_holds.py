@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.linalg import expm
 
 import fim_dynsys
 from fim_dynsys.errors import DataWarning, SimulationWarning
@@ -36,6 +37,21 @@ def test_a_pump_that_is_switched_leaves_the_two_terms(name):
     path = tank_under(other, 0.5, 1.0)
     assert model.score(path, T, u=other, metric="path") > 0.999
     np.testing.assert_allclose(model.simulate(path[0], T, u=other), path, atol=0.05)
+
+
+def test_levels_at_random_times_leave_a_linear_room():
+    """Terms of the third degree followed smoothed kinks better than any linear ones that were not fitted."""
+    rng, gap = np.random.default_rng(0), 0.3
+    u = np.repeat(rng.integers(0, 2, 40), 10).astype(float)
+    a = np.array([[-0.4, 0.3, 0.5, 0.0], [0.3, -0.3, 0.0, 0.8], [0, 0, 0, 0], [0, 0, 0, 0]])
+    step, x = expm(a * gap), [np.array([10.0, 10.0])]
+    for level in u[:-1]:
+        x.append((step @ [*x[-1], 1.0, level])[:2])
+    model = fim_dynsys.load("sindy-strong").fit(
+        np.array(x), gap * np.arange(400), u=u, feature_names=["a", "b", "F"]
+    )
+    assert model.complexity == 6
+    np.testing.assert_allclose(model.predict([[7.0, 9.0]], u=[[0.5]]), [[0.4, -0.2]], atol=1e-3)
 
 
 def test_levels_drawn_at_every_sample_are_said_to_be_ambiguous_and_taken_as_told():

@@ -32,6 +32,8 @@ def test_what_counts_as_few():
     record = Trajectories.from_arrays(np.ones((10, 1)), np.arange(10.0))
     followed = FitInfo(path_r2=1.0 - 3e-4, inference=Inference(judge=Judge.EXACT))
     assert "10 of each state" in noting_few_samples(line, followed, record, False).inference.notes[0]
+    nearly = FitInfo(path_r2=1.0 - 8e-6, inference=Inference(judge=Judge.EXACT))  # ten samples of 1 % noise
+    assert "10 of each state" in noting_few_samples(line, nearly, record, False).inference.notes[0]
     assert not noting_few_samples(line, FitInfo(path_r2=1.0 - 1e-9), record, False).inference.notes
     assert few(CallableField(lambda x: -x, 1), 6, judge=Judge.OPERATOR) == ()
 
