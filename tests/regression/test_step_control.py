@@ -12,7 +12,7 @@ from fim_dynsys.regression.rollout import rollout, substeps
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.pruning import affordable, refine
+from fim_dynsys.search.pruning import ITERATIONS, affordable, refine
 
 TERMS = Dictionary.polynomial(2, 3)
 ALLOWED = np.full(2, 1e-4)
@@ -109,6 +109,20 @@ def test_a_stiff_structure_is_fitted_from_wrong_coefficients(off):
     start = Candidate(wrong, observations.start, dictionary, Origin(Stage.REFIT))
     found, _ = refine(observations, start, observations.path)
     assert found.coefficients[true != 0] == pytest.approx(true[true != 0], rel=1e-3)
+
+
+def test_a_fit_in_one_piece_goes_on_from_another():
+    """Free starts everywhere and the iterations that these take are for first fits."""
+    t = np.linspace(0.0, 40.0, 161)
+    observations = observe([(t, orbit(10.0, t))])
+    dictionary, coefficients = TERMS.rescaled(
+        van_der_pol(10.0), 1.0 / observations.scale, 1.0 / observations.time_unit
+    )
+    begun = Candidate(1.01 * coefficients, observations.start, dictionary, Origin(Stage.GIVEN))
+    first, fit = refine(observations, begun, observations.path)
+    _, again = refine(observations, first, fit.paths, (1,))
+    assert again.iterations <= ITERATIONS < fit.iterations
+    np.testing.assert_allclose(again.parameters, fit.parameters, rtol=1e-2)
 
 
 def test_fields_too_stiff_for_explicit_steps_are_followed_implicitly():
