@@ -86,11 +86,13 @@ class Data:
 
     def segments(self, count: int) -> "Segments":
         """``count`` segments per trajectory."""
-        parts = []
-        for a, b in pairwise(self.first):
-            pieces = max(1, min(count, (b - a) // 2))
-            parts.append(a + np.round(np.linspace(0, b - a, pieces + 1)[:-1]).astype(int))
-        bounds = np.concatenate([*parts, self.first[-1:]])
+        bounds = self.first
+        if count > 1:
+            parts = []
+            for a, b in pairwise(self.first):
+                pieces = max(1, min(count, (b - a) // 2))
+                parts.append(a + np.round(np.linspace(0, b - a, pieces + 1)[:-1]).astype(int))
+            bounds = np.concatenate([*parts, self.first[-1:]])
         heads = np.searchsorted(bounds, self.first[:-1])
         return Segments(bounds, heads, self.weights.mean(axis=0) * np.diff(bounds).mean())
 
@@ -184,6 +186,7 @@ class Shooting:
         self.least = np.maximum(np.ceil(times / max_step - 1e-9), 1).astype(np.int64)
         self.counts = self.least
         self.steps = times / self.counts
+        self.adapted: tuple[np.ndarray, np.ndarray] | None = None  # parameters and nodes of the counts
 
     def adapt(self, p: np.ndarray, nodes: np.ndarray) -> bool:
         """Take as many steps as the field needs from the nodes on, and whether these are more than before.
@@ -192,6 +195,9 @@ class Shooting:
         """
         if self.finer is None or not (np.isfinite(p).all() and np.isfinite(nodes).all()):
             return False
+        if self.adapted is not None and self.adapted[0] is p and self.adapted[1] is nodes:
+            return False  # a stage begins where the one before it ended
+        self.adapted = p, nodes
         needed = self.finer(p, nodes, self.lengths, self.least)
         counts = np.maximum(self.counts, needed)
         if (counts == self.counts).all():
