@@ -57,7 +57,8 @@ def test_a_run_goes_on_and_reports_failures(monkeypatch, capsys, tmp_path):
         return int(command[2] == "benchmarks.inputs" and len(ran) < 3)
 
     monkeypatch.setattr(results, "run", run)
-    monkeypatch.setattr(results, "versions", lambda: {"fim-ode": "1"})
+    today = dict(results.versions())
+    monkeypatch.setattr(results, "versions", lambda: today)
     options = ["--only", "development", "inputs", "--state", str(state)]
     assert results.main(options) == 1
     assert ran == ["benchmarks.development", "benchmarks.inputs"] and set(json.loads(state.read_text())) == {
@@ -65,6 +66,20 @@ def test_a_run_goes_on_and_reports_failures(monkeypatch, capsys, tmp_path):
     }
     assert results.main(options) == 0
     assert ran[2:] == ["benchmarks.inputs"]
-    monkeypatch.setattr(results, "versions", lambda: {"fim-ode": "2"})
+    today["fim-ode"] += " changed"
     assert results.main([*options, "--dry-run"]) == 0
     assert "done with" not in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_step_is_done_until_a_model_of_its_own_changes(monkeypatch, capsys, tmp_path):
+    state = tmp_path / "state.json"
+    monkeypatch.setattr(results, "run", lambda command: 0)
+    today = dict(results.versions())
+    monkeypatch.setattr(results, "versions", lambda: today)
+    options = ["--only", "estimation", "development", "--state", str(state)]
+    assert results.main(options) == 0
+    today["auto"] += " changed"
+    capsys.readouterr()
+    assert results.main([*options, "--dry-run"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[1] == "done with these models: estimation" and "benchmarks.development" in said[0]
