@@ -65,7 +65,7 @@ STEPS = (
     Step("odebench", ("--full",), 0.85),
     Step("sparse", ("--models", *_MODELS, "symbolic"), 0.4),
     Step("structure", ("--models", *_MODELS), 0.3),
-    Step("polynomials", ("--models", *_MODELS), 0.4),
+    Step("polynomials", ("--models", *_MODELS), 0.35),
     Step("mdbench", ("--models", *_MODELS), 0.2),
     Step("oscillators", ("--models", *_MODELS), 0.4),
     Step("inputs", (), 0.05),
@@ -74,7 +74,7 @@ STEPS = (
     Step("calibration", (), 0.3, models=("fim-ode", "auto")),
     Step("evidence", (), 0.05, workers=False, models=("equations",)),
     Step("integration", (), 0.05, workers=False, models=("equations",)),
-    Step("estimation", (), 0.25, workers=False, models=("equations",)),
+    Step("estimation", ("--draws", "12"), 0.15, workers=False, models=("equations",)),
     Step(
         "records",
         ("--only", "trust", "published", "--models", "fim-ode", "auto"),
