@@ -30,6 +30,7 @@ _FARTHEST = 1e3  # standard deviations that a path counts as being away at most
 _POOR, _POOR_AHEAD = 0.5, 0.6  # R2 of the path and of the windows below which a fit fails
 _NOTHING = 0.1  # R2 below which a field explains nothing
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, beyond which it fails too
+_BESIDE, _TOGETHER = 0.01, 0.3  # standard deviations: of another start, and of paths that chaos drives apart
 _NEARLY = 1e-4  # 1 - R2 of a path, beyond which equations are not those of noise-free samples
 
 
@@ -112,6 +113,8 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     found = _judged(records, windows, _apart(stretches, paths, unit), level, endings, exact)
     if whole.errors is None:
         found["problems"] += _no_flow([x for _, x in samples], found)
+    if not found["problems"] and found["path_r2"] < _POOR and found["follows"] < _POOR:
+        found["problems"] = _strays(field, records, paths, unit, found)
     return replace(info, **found)
 
 
@@ -186,6 +189,24 @@ def _no_flow(samples: Sequence[np.ndarray], found: Mapping[str, Any]) -> tuple[s
     if said is None and found["problems"] and found["window_r2"] < _NOTHING:
         said = unrelated_steps(samples)
     return () if said is None else (said,)
+
+
+def _strays(
+    field: VectorField,
+    records: Sequence[_Stretch],
+    paths: Sequence[np.ndarray],
+    unit: np.ndarray,
+    found: Mapping[str, Any],
+) -> tuple[str, ...]:
+    """That a path misses the record where paths from nearby starts stay together: it is not chaos."""
+    beside, _ = _paths(field, [r._replace(start=r.start + _BESIDE) for r in records], unit, 0)
+    apart = np.concatenate([(b - p) / unit for b, p in zip(beside, paths, strict=False)])
+    if not float(np.sqrt(np.mean(_bounded(np.abs(apart)) ** 2))) < _TOGETHER:
+        return ()
+    return (
+        f"its path follows {100 * found['follows']:.0f} % of the record and has R2 {found['path_r2']:.2g}, "
+        "although paths from nearby starts stay together",
+    )
 
 
 def _explained(residual: np.ndarray, given: np.ndarray) -> float:

@@ -145,6 +145,14 @@ def test_a_path_that_leaves_the_data():
     assert info.follows < 0.2 and np.isfinite(info.path_r2)
 
 
+def test_a_path_out_of_step_is_a_failure_without_chaos():
+    """Noise hides in short windows that a frequency is 10 % off; the whole record shows it."""
+    t, x = record(lambda x: np.stack([x[:, 1], -x[:, 0]], 1), [1.0, 0.0], 60.0, 300, 0.2)
+    info = fitted(CallableField(lambda x: np.stack([x[:, 1], -1.2 * x[:, 0]], 1), 2), t, x)
+    assert info.window_r2 > 0.8 and info.path_r2 < 0.0
+    assert "although paths from nearby starts stay together" in info.problems[0]
+
+
 def test_a_path_that_ends_early_has_no_score():
     t, x = record(lambda y: -y, [1.0] * 5, 2.0, 9, 0.0)
     fields = CallableField(lambda y: 30.0 * y, 5), CallableField(lambda y: -0.1 - np.sqrt(y - 0.5), 5)
