@@ -217,13 +217,13 @@ class ExactSearch:
                 dense, misses = best.item, best.misses
         if functions and dictionary.dim <= min(_FUNCTIONS_UP_TO, most):
             self._read_repeatedly(dense, misses)
-            read = self._best
-            if read is None or read is best or not self._found(read):
+            read = self._better_than(best)
+            if read is None:
                 self._read_sides(dense, misses)
-                read = self._best
-            if read is not None and read is not best and self._found(read):
+                read = self._better_than(best)
+            if read is not None:
                 if read.parameters > _FEW_READ * dictionary.dim:
-                    self._read_sides(read.item, read.misses, with_sums=False)
+                    self._read_sides(read.item, read.misses)
                     read = self._best or read
                 if read.parameters <= _FEW * dictionary.dim:
                     return
@@ -333,6 +333,14 @@ class ExactSearch:
             few = 0 < item.support.sum() <= MAX_TERMS
             self._fits[known] = fitted(self._precise, item) if few else None
         return self._fits[known]
+
+    def _better_than(self, polynomial: ExactModel | None) -> ExactModel | None:
+        """The preferred model where nothing is left, or hardly anything and it is not a given polynomial."""
+        best = self._best
+        if best is None or best.is_exact:
+            return best
+        other = polynomial is None or best.item.structure != polynomial.item.structure
+        return best if other and self._found(best) else None
 
     def _read_repeatedly(self, dense: Candidate, misses: float) -> None:
         """Fit models of right-hand sides without sums, read again along their paths while these come nearer.
