@@ -29,6 +29,7 @@ _ESTIMATED = 1e9  # so long a unit makes nothing of errors in what was not obser
 _FARTHEST = 1e3  # standard deviations that a path counts as being away at most
 _POOR, _POOR_AHEAD = 0.5, 0.6  # R2 of the path and of the windows below which a fit fails
 _NOTHING = 0.1  # R2 below which a field explains nothing
+_DIFFER = 0.3  # of the spread of its rates: models of noise-free samples that differ by so much are not one
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, beyond which it fails too
 _BESIDE, _TOGETHER = 0.01, 0.3  # standard deviations: of another start, and of paths that chaos drives apart
 _NEARLY = 1e-4  # 1 - R2 of a path, beyond which equations are not those of noise-free samples
@@ -111,6 +112,10 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     paths, endings = _paths(field, stretches, unit, len(records))
     exact = info.inference.judge is Judge.EXACT and len(every) > FEW  # fewer may be noisy ones
     found = _judged(records, windows, _apart(stretches, paths, unit), level, endings, exact)
+    apart = info.inference.elsewhere
+    if exact and apart is not None and apart > _DIFFER:
+        said = "equations that come as close to the noise-free samples have other rates elsewhere"
+        found["problems"] += (f"{said}: an approximation",)
     if whole.errors is None:
         found["problems"] += _no_flow([x for _, x in samples], found)
     if not found["problems"] and found["path_r2"] < _POOR and found["follows"] < _POOR:

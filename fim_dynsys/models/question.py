@@ -171,10 +171,19 @@ class Question:
         )
 
     def rivals(self, found: Portfolio) -> Rivals:
-        """The most preferred members; draws from exact equations, which are as far off as mimics are."""
-        if found.exact_models:
-            return Rivals.alike(self.draws(found, N_DRAWS, 0))
+        """The most preferred members; draws from exact equations, which are as far off as mimics are.
+
+        Exact equations of more terms that come closer to the samples count as much as all draws.
+        """
         observations, order = found.search.observations, self.order
+        if found.exact_models:
+            drawn = self.draws(found, N_DRAWS, 0)
+            closer = [
+                order.field(item.field(observations, order.trajectories, {}), self.context)
+                for item in found.closer
+            ]
+            shares = [np.full(len(part), 1.0 / len(part)) for part in (drawn, closer) if part]
+            return Rivals([*drawn, *closer], np.concatenate(shares) / len(shares))
 
         def made(k: int) -> VectorField:
             return order.field(found.members[k].field(observations, order.trajectories, {}), self.context)

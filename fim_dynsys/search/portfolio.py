@@ -21,6 +21,7 @@ from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 
 _WITH_FUNCTIONS = 12  # candidates with functions that are members
+_CLOSER, _FEW_MORE = 0.5, 2  # of what the preferred exact model misses; times its parameters
 _EXACT = 24  # exact equations that are members
 _TAILS = 0.9, 2.0  # width and degrees of freedom of draws from exact models, which are of several besides
 _PER_STRUCTURE = 2  # candidates of one structure that are members
@@ -115,6 +116,22 @@ class Portfolio:
         return cls(
             search, [model.item for model in kept], exact_models=kept, notes=notes or {}, judge=Exact()
         )
+
+    @property
+    def closer(self) -> list[Candidate]:
+        """Exact models of a few more terms that miss less than half of what the preferred one misses.
+
+        Of a model that is right but for the integration errors of its samples there are none such; where
+        there are, it is one approximation among others.
+        """
+        if not self.exact_models or self.exact_models[0].is_exact:
+            return []
+        best = self.exact_models[0]
+        return [
+            model.item
+            for model in self.exact_models[1:]
+            if model.misses < _CLOSER * best.misses and model.parameters <= _FEW_MORE * best.parameters
+        ]
 
     @cached_property
     def _common(self) -> tuple[Dictionary, np.ndarray, list[np.ndarray]]:

@@ -123,15 +123,18 @@ def test_a_linear_field_of_a_roessler_record():
     assert info.residual_over_noise > 5.0
 
 
-@pytest.mark.parametrize(("off", "said"), [(0.0, False), (0.03, True)])
-def test_equations_of_noise_free_samples_are_exact_or_warned_of(off, said):
+@pytest.mark.parametrize(
+    ("off", "elsewhere", "said"),
+    [(0.0, None, False), (0.0, 1e-3, False), (0.03, None, True), (0.0, 0.5, True)],
+)
+def test_equations_of_noise_free_samples_are_exact_or_warned_of(off, elsewhere, said):
     t = np.linspace(0.0, 10.0, 80)
     path = solve_ivp(lambda _, x: [x[1], -x[0]], (0.0, 10.0), [1.0, 0.0], rtol=1e-10, atol=1e-12, t_eval=t)
     field = DictionaryField(
         Dictionary.polynomial(2, 1),
         np.array([[0.0, 0.0], [0.0, -1.0 - off], [1.0, 0.0]]),
         context=Trajectories.from_arrays(path.y.T, t),
-        fit_info=FitInfo(inference=Inference(Judge.EXACT)),
+        fit_info=FitInfo(inference=Inference(Judge.EXACT, elsewhere=elsewhere)),
     )
     found = compared(field, field.context)
     assert (": an approximation" in " ".join(found.problems)) == said

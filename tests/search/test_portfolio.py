@@ -1,6 +1,7 @@
 """Candidates with and without functions side by side: features, weights and draws."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
 from fim_dynsys.fields.inference import Judge
+from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.pruning import refine
 
 
@@ -97,3 +99,14 @@ def test_candidates_and_ensemble_of_the_model(observed, tmp_path):
         ValueError, match=r"auto\.ensemble: expected n as a whole number of at least 1, got 0"
     ):
         model.ensemble(0)
+
+
+def test_models_of_a_few_more_terms_that_come_far_closer_are_rivals_of_an_approximation():
+    def model(parameters, misses, is_exact=False):
+        return SimpleNamespace(parameters=parameters, misses=misses, is_exact=is_exact, item=parameters)
+
+    def closer(*models):
+        return Portfolio(None, [], exact_models=list(models)).closer
+
+    assert closer(model(4, 1e-5), model(5, 9e-6), model(8, 4e-6), model(9, 1e-9)) == [8]
+    assert closer(model(4, 1e-9, is_exact=True), model(5, 1e-12)) == [] == closer()

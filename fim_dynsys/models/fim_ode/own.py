@@ -334,9 +334,8 @@ class FIMODE(Asking, PretrainedModel):
         if found.exact_models:
             report["misses"] = found.exact_models[0].misses
             facts = question.facts(facts, found.search)
-            return exact_field(
-                found.exact_models[0], seen, question.order, question.context, report, facts
-            ), None
+            exact = exact_field(found.exact_models[0], seen, question.order, question.context, report, facts)
+            return question.with_deviation(exact, found) if found.closer else exact, None
         field = question.answer(best, report, facts, found.search)
         if not isinstance(field, DrivenField):
             field = question.with_deviation(field, found)
