@@ -189,13 +189,16 @@ class ExactSearch:
         if not 2 * len(dictionary) <= n <= _MOST_SAMPLES or coefficients > MOST_COEFFICIENTS:
             return
         largest = _UNEXPLAINED if self._noise < NOISE_FREE else NOISE_FREE
+        dense = None
         for start in starts(self._search):
-            dense, misses = newton(self._precise, start)
-            if misses < largest:
-                break
-        else:
+            item, missed = newton(self._precise, start)
+            if missed < largest:
+                dense, misses = item, missed
+                self.fit(subsets(self._precise, dense))
+                if self.models:
+                    break
+        if dense is None:
             return
-        self.fit(subsets(self._precise, dense))
         self._prune()
         self._reselect()
         best, most = self._best, MAX_TERMS
