@@ -109,8 +109,8 @@ def test_many_data_sets_cost_what_all_processes_take(monkeypatch):
 
 def test_a_chain_of_seven_states():
     rows = {row.quantity.split(", ")[-1]: row.value for row in states.chains(1, dims=(7,))}
-    assert rows["another start"] > 0.9
-    assert rows["wrong and missing terms"] <= 4
+    assert rows["another start"] > 0.999
+    assert rows["wrong and missing terms"] <= 6  # of 70, at 2 % noise
     matrix = np.array([[-0.1, 1.0], [-2.0, -0.3]])
     t = np.linspace(0.0, 6.0, 60)
     law = fim_dynsys.load("auto").fit(
