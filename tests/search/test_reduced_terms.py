@@ -1,5 +1,7 @@
 """Terms whose quotient has a factor in common above and below."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fim_dynsys.fields.functions import Kind
@@ -48,3 +50,10 @@ def test_a_fitted_exponent_stays_fitted_and_a_shared_one_is_not_moved():
     assert alone.labels == (0,) and alone.numbers[0] == 0.6
     shared = candidate(rows, [(0, 1, 0), (1, 1, 0)])
     assert reduced(shared) is shared
+
+
+def test_inputs_have_no_rates():
+    """The second coordinate is an input: coefficients have a column for the first alone."""
+    item = candidate([([2, 0], Kind.INVERSE, 3.0, 0.0), ([0, 1], Kind.MONOMIAL, 1.0, 0.0)])
+    driven = replace(item, coefficients=item.coefficients[:, :1], start=item.start[:, :1])
+    same_field(driven, reduced(driven))

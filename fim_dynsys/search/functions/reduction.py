@@ -43,7 +43,7 @@ def reduced(item: Candidate) -> Candidate:
             inner[term], second[term] = 1.0, 0.0
     rewritten = Dictionary(exponents, kind, coordinate, inner, second, terms.partner, numbers[2])
     distinct, (places,) = union([rewritten])
-    sums = np.zeros((len(distinct), terms.dim))
+    sums = np.zeros((len(distinct), coefficients.shape[1]))  # inputs have no rates
     np.add.at(sums, places, coefficients)
     free = {(int(places[term]), slot): k for (term, slot), k in labels.items()}
     moved = replace(item, coefficients=sums, dictionary=distinct)
