@@ -13,7 +13,7 @@ from fim_dynsys.regression.shooting import DAMPING, PACE_LIMIT, Data, Linearisat
 from fim_dynsys.trajectories.container import Trajectories
 
 _EVERY, _LONG = 1_000_000, 25  # free starts, as many as there may be, and iterations where steps are refined
-_NEAR = 2.0  # noise variances that nodes leave, gaps included, where a fit begins with few free starts
+_NEAR = 1.2  # noise variances that nodes leave, gaps included, where a fit begins with few free starts
 _AGAIN = 2  # times that a stage which has converged goes on in shorter steps
 _DECREASE = 1e-5  # relative decrease of the merit below which a stage has converged
 
