@@ -11,7 +11,7 @@ many samples, integrated with several tolerances; and how many others nothing wa
 
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -60,6 +60,20 @@ def evaluate(row: Row, record: Record) -> dict[str, Any]:
     }
 
 
+def _trials(
+    evaluated: Callable[..., dict[str, Any]],
+    rows: Sequence[Row],
+    jobs: Sequence[Job],
+    what: str,
+    options: study.Options,
+) -> list[pd.DataFrame]:
+    """The table of a part: every row on every job; what the folder holds is not computed again."""
+    found = cached_outcomes(
+        evaluated, rows, jobs, options.out, what, options.workers, options.fresh, progress=True
+    )
+    return [pd.DataFrame(joined(rows, jobs, found)).drop(columns="message")]
+
+
 def run_kinds(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
     """Every row on every record."""
     records = [
@@ -70,10 +84,7 @@ def run_kinds(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]
         for seed in options.seeds[: 1 if not sigma else None]
     ]
     jobs = [Job(record, "1", (record,)) for record in records]
-    found = cached_outcomes(
-        evaluate, rows, jobs, options.out, "kinds", options.workers, options.fresh, progress=True
-    )
-    return [pd.DataFrame(joined(rows, jobs, found)).drop(columns="message")]
+    return _trials(evaluate, rows, jobs, "kinds", options)
 
 
 def summarise_kinds(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
@@ -198,10 +209,7 @@ def run_trust(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]
         arrays = (*asked.given.values(), asked.t, asked.states)
         digest = hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()
         jobs.append(Job(context, digest[:16], (asked,)))
-    found = cached_outcomes(
-        evaluate_trust, rows, jobs, options.out, "trust 2", options.workers, options.fresh, progress=True
-    )
-    return [pd.DataFrame(joined(rows, jobs, found)).drop(columns="message")]
+    return _trials(evaluate_trust, rows, jobs, "trust 2", options)
 
 
 def summarise_trust(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
@@ -288,17 +296,7 @@ def run_published(rows: Sequence[Row], options: study.Options) -> list[pd.DataFr
         for seed in options.seeds[: 1 if not sigma else None]
     ]
     jobs = [Job(draw, "1", (system, draw)) for system, draw in draws]
-    found = cached_outcomes(
-        evaluate_published,
-        rows,
-        jobs,
-        options.out,
-        "published",
-        options.workers,
-        options.fresh,
-        progress=True,
-    )
-    return [pd.DataFrame(joined(rows, jobs, found)).drop(columns="message")]
+    return _trials(evaluate_published, rows, jobs, "published", options)
 
 
 def summarise_published(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
@@ -368,10 +366,7 @@ def run_textbook(rows: Sequence[Row], options: study.Options) -> list[pd.DataFra
         for drawn in product(cli.limited(list(TEXTBOOK), options.limit), NUMBERS, TOLERANCES)
     ]
     jobs = [Job(record, "1", (record,)) for record in records]
-    found = cached_outcomes(
-        evaluate_textbook, rows, jobs, options.out, "textbook", options.workers, options.fresh, progress=True
-    )
-    return [pd.DataFrame(joined(rows, jobs, found)).drop(columns="message")]
+    return _trials(evaluate_textbook, rows, jobs, "textbook", options)
 
 
 def summarise_textbook(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:

@@ -23,10 +23,8 @@ _POOR, _POOR_AHEAD = 0.5, 0.6  # shares of the variance that whole paths and pie
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, that are not to be left
 _AS_KNOWN = 1.5  # noise levels: a fit that leaves no more is as good as the data
 _ENOUGH = 10  # samples of a column from which its noise can be estimated
-_OTHER, _ELSEWHERE = (
-    4.0,
-    0.05,
-)  # standard errors, and sizes or units of a logarithm, beyond which a minimum is another
+_OTHER = 4.0  # standard errors, beyond which a minimum is another one
+_ELSEWHERE = 0.05  # the same, of a coordinate, or of 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,10 +361,10 @@ def _alternatives(problem: Problem, fit: Fit) -> tuple[str, ...]:
     covariance, vague = covariance_at(fit)
     errors = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     for theta in others:
-        far = np.abs(space.natural(theta) - fit.natural) > _OTHER * errors
+        natural = space.natural(theta)
+        far = np.abs(natural - fit.natural) > _OTHER * errors
         apart = far & (np.abs(theta - best.theta) > _ELSEWHERE * np.maximum(np.abs(best.theta), 1.0))
         if (apart & ~vague).any() and not any(same_place(theta[None], own)[0] for own in kept):
             kept.append(theta)
-            natural = space.natural(theta)
             found.append(", ".join(f"{name} = {v:.3g}" for name, v in zip(space.names, natural, strict=True)))
     return tuple(found[:3])

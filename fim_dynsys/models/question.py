@@ -176,19 +176,15 @@ class Question:
         Exact equations of more terms that come closer to the samples count as much as all draws.
         """
         observations, order = found.search.observations, self.order
+
+        def made(item: Candidate) -> VectorField:
+            return order.field(item.field(observations, order.trajectories, {}), self.context)
+
         if found.exact_models:
-            drawn = self.draws(found, N_DRAWS, 0)
-            closer = [
-                order.field(item.field(observations, order.trajectories, {}), self.context)
-                for item in found.closer
-            ]
+            drawn, closer = self.draws(found, N_DRAWS, 0), [made(item) for item in found.closer]
             shares = [np.full(len(part), 1.0 / len(part)) for part in (drawn, closer) if part]
             return Rivals([*drawn, *closer], np.concatenate(shares) / len(shares))
-
-        def made(k: int) -> VectorField:
-            return order.field(found.members[k].field(observations, order.trajectories, {}), self.context)
-
-        return Rivals.of(found.log_weights, made)
+        return Rivals.of(found.log_weights, lambda k: made(found.members[k]))
 
     def with_deviation(self, field: _Field, found: Portfolio) -> _Field:
         """A field with how far its rivals differ elsewhere, at states that do not depend on their order."""

@@ -131,10 +131,7 @@ def gather_windowed(search: Search, structures: int, smoothers: Sequence[Smoothe
         Scored by the BIC of their windows, best first: on the nodes of its fit where a candidate was fitted.
     """
     count = window_count(search.observations)
-    ranked = _judged(
-        search,
-        propose(search, range(1, search.dictionary.degree + 1), smoothers),
-    )
+    ranked = _judged(search, propose(search, range(1, search.dictionary.degree + 1), smoothers))
     candidates = []
     for candidate in distinct_structures(ranked, structures, _TERMS_PER_STATE * search.observations.dim):
         candidates += pruned(search.observations, candidate, search.observations.path, (count,))[0]

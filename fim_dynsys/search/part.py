@@ -80,17 +80,17 @@ def fitted_to_all(pool: Pool, found: Pool) -> Pool | None:
     if level is None:
         return None
     seen = level.search
-    in_windows = seen.observations.cut is not None
-    if in_windows and not found.in_windows and (level.is_lacking or level.length < PREDICTED):
+    cut = seen.observations.cut is not None
+    if cut and not found.in_windows and (level.is_lacking or level.length < PREDICTED):
         return None
     candidates = judge(seen.observations, [no_motion(seen), *level.candidates])
     return replace(
         pool,
         search=seen,
-        candidates=distinct(staying(seen, candidates) if in_windows else candidates),
+        candidates=distinct(staying(seen, candidates) if cut else candidates),
         functions=_with_functions(seen.observations, found.functions, level.fits[0][1]),
         besides=[],
-        lacking=in_windows and level.is_lacking,
+        lacking=cut and level.is_lacking,
     )
 
 

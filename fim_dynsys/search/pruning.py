@@ -391,17 +391,20 @@ def improve(
         ``ranked`` and what was fitted, best first.
     """
     candidates = []
-    linear = [
-        c for c in ranked if c.dictionary.exponents[c.support.any(axis=1)].sum(axis=1).max(initial=0) == 1
-    ]
     # Smoothers miss the kinks that jumps of inputs make in states, and terms of high degree mimic these.
-    first = linear[:1] if observations.n_inputs else []
+    first = [c for c in ranked if _is_linear(c)][:1] if observations.n_inputs else []
     for candidate in distinct_structures(first + ranked, count + len(first), max_terms):
         candidates += pruned(observations, candidate, observations.path)[0]
         if done is not None:
             done()
     finite = [c for c in candidates if c.is_finite]
     return sorted(ranked + judge(observations, finite), key=lambda c: c.score)
+
+
+def _is_linear(candidate: Candidate) -> bool:
+    """Whether the terms in use have degree 1 at most, and one has."""
+    used = candidate.dictionary.exponents[candidate.support.any(axis=1)]
+    return bool(used.sum(axis=1).max(initial=0) == 1)
 
 
 def distinct_structures(ranked: list[Candidate], count: int, max_terms: int) -> Iterator[Candidate]:
