@@ -473,8 +473,8 @@ class Dictionary:
             )
             rescaled = rescaled * outside[:, None]
             inner = np.where(self.kind == Kind.POWER, 1.0, inner)
-            homogeneous = np.isin(self.kind, [int(Kind.INVERSE), int(Kind.ABSOLUTE)])
-            numbers = (np.where(homogeneous, value / unit, value) for value in (inner, second, self.shift))
+            within = np.select([self.kind == Kind.INVERSE, self.kind == Kind.ABSOLUTE], [unit, inner], 1.0)
+            numbers = (value / within for value in (inner, second, self.shift))
         dictionary = self.with_numbers(*numbers)
         return dictionary, np.where(coefficients == 0.0, 0.0, rescaled)
 

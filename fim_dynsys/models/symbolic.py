@@ -91,7 +91,7 @@ class SymbolicModel(SearchedModel):
     """
 
     name = "symbolic"
-    version = "4"
+    version = "5"
     _leaves_outliers_out = False
 
     def __init__(

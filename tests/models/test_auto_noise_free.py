@@ -84,9 +84,9 @@ def shortened(equation):
     return re.sub(r"(\d\.\d*?)0+(?= )", r"\1", equation).replace(". ", " ").strip()
 
 
-def clean(rates, start, end):
+def clean(rates, start, end, n=200):
     field = CallableField(lambda x: np.stack(rates(*x.T), 1), len(start))
-    t = np.linspace(0.0, end, 200)
+    t = np.linspace(0.0, end, n)
     return field, t, simulate(field, start, t, rtol=1e-11, atol=1e-13).x[0]
 
 
@@ -199,3 +199,58 @@ def test_functions_of_functions_are_found():
     model = fim_dynsys.load("auto", progress=False).fit(x, t)
     assert model.equations(precision=4) == ["1.2 - 0.5 x0 + 2 exp(-2 / x0)"]
     np.testing.assert_allclose(model.field_(x), field(x), rtol=1e-6)
+
+
+KINKED = {  # with the number of terms of each
+    "oscillator with a stop": (
+        lambda x, v: (v, 1.0 - 3.0 * x - 0.2 * v - 2.0 * np.abs(x - 0.5)),
+        [2.0, 0.0],
+        20.0,
+        5,
+    ),
+    "neuron of three pieces": (  # as of H. P. McKean, Adv. Math. 4 (1970) 209
+        lambda v, w: (
+            2.175 - 2.0 * v - w - 2.5 * np.abs(v - 0.8) + 1.5 * np.abs(v - 0.15),
+            0.1 * v - 0.05 * w,
+        ),
+        [1.0, 0.0],
+        60.0,
+        7,
+    ),
+    "kink across two states": (
+        lambda x, y: (y, -x - 0.8 * y + 0.5 * np.abs(x + 2.0 * y)),
+        [1.0, 0.5],
+        20.0,
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_kinks_are_found_wherever_they_are(name):
+    rates, start, end, terms = KINKED[name]
+    field, t, x = clean(rates, start, end, 600)
+    model = fim_dynsys.load("auto", progress=False).fit(x, t)
+    assert np.count_nonzero(model.field_.coefficients) == terms
+    assert "|" in "".join(model.equations())
+    beside = x[::20] + 0.3 * x.std(axis=0)  # where nothing was seen
+    np.testing.assert_allclose(model.field_(beside), field(beside), rtol=1e-4, atol=1e-5)
+
+
+def chua(x, y, z):
+    """Chua's circuit (Chua, Komuro, Matsumoto 1986), with alpha 9 and beta 100/7."""
+    current = 2.0 / 7.0 * x - 3.0 / 14.0 * (np.abs(x + 1.0) - np.abs(x - 1.0))
+    return 9.0 * (y - current), x - y + z, -100.0 / 7.0 * y
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_both_kinks_of_chuas_circuit_are_found(noise):
+    """Under noise, too: the first equation has both, and its rates are those of the circuit."""
+    field = CallableField(lambda x: np.stack(chua(*x.T), 1), 3)
+    t = np.linspace(0.0, 30.0, 1000)
+    x = simulate(field, [0.1, 0.1, 0.0], t, rtol=1e-10, atol=1e-12).x[0]
+    y = x + noise * x.std(axis=0) * np.random.default_rng(0).normal(size=x.shape)
+    model = fim_dynsys.load("auto", progress=False).fit(y, t)
+    assert "|x0 + 1|" in model.equations()[0] and "|x0 - 1|" in model.equations()[0]
+    rates = field(x)
+    assert np.abs(model.field_(x) - rates).mean() < max(1e-4, noise) * np.abs(rates).mean()

@@ -296,7 +296,7 @@ def test_families_cover_every_coordinate_once():
             names
         )
     assert "differences of all angles" in names
-    assert len({starts[0].name for starts in families(np.ones(1))}) == 15
+    assert len({starts[0].name for starts in families(np.ones(1))}) == 17
 
 
 def test_bundles_take_their_numbers_and_join():

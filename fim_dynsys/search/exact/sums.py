@@ -20,6 +20,7 @@ _SIZES = (0.35, 0.7, 1.4, 2.8, 5.6)  # of what is inside, in units of the states
 _OF_PAIRS = ((1, 1), (2, 2), (3, 3), (4, 4), (1, 2), (2, 1))  # orders of Hill's functions
 _OTHER = 1.1  # times these, of a second function: different numbers
 _PLACES = (0.2, 0.5, 0.8)  # of thresholds and peaks, among what the samples take
+_KINKS = (0.1, 0.3, 0.5, 0.7, 0.9)  # likewise, of kinks
 _SPREADS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0)  # of states, in those by which reciprocals are divided
 _RATES = (-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0)  # inside exponentials, in units of the state and time
 _TUNED, _APART, _STEPS = 2, 0.5, 10  # starts of each kind, as far from each other; steps of each
@@ -96,7 +97,8 @@ def sums(
     if not states or dim > _STATES:
         return found
     beside = columns_of(regressions, plain.terms)
-    kinds = [(_families(dim), _STEPS), (_with_shifts(regressions.states), _STEPS_SHIFTED)]
+    kinds = [(_kinks(regressions.states), _STEPS_SHIFTED), (_families(dim), _STEPS)]
+    kinds += [(_with_shifts(regressions.states), _STEPS_SHIFTED)]
     kinds += [(_composed(dim), _STEPS_SHIFTED)] if composed else []
     for families, rounds in kinds:
         left_open = [state for state in states if not is_found(regressions, state, *found[state])]
@@ -173,6 +175,25 @@ def _families(dim: int) -> Iterator[_Family]:
             [Bundle(f"exponentials {named(c)}", two, ((0, INNER, 0), (1, INNER, 1)), 0) for two in both]
         )
         yield _Family(_gaussians(c))
+
+
+def _kinks(states: np.ndarray) -> Iterator[_Family]:
+    """Absolute values with their kinks anywhere among states (N, d), of one state, twice and of sums of two.
+
+    The factor of the first state is 1, since one of all that is inside is a factor outside.
+    """
+    for c in range(states.shape[1]):
+        places = np.quantile(states[:, c], _KINKS).tolist()
+        one = [Function(Kind.ABSOLUTE, c, 1.0, -place) for place in places]
+        yield _Family([Bundle(f"kink {named(c)}", (kink,), ((0, SECOND, 0),), 0) for kink in one])
+        free = (0, SECOND, 0), (1, SECOND, 1)
+        both = itertools.combinations(one, 2)
+        yield _Family([Bundle(f"two kinks {named(c)}", two, free, 0) for two in both])
+    for c, e in itertools.combinations(range(states.shape[1]), 2):
+        angles = (np.arange(_DIRECTIONS) + _OFF) * (np.pi / _DIRECTIONS)
+        inside = [Function(Kind.ABSOLUTE, c, 1.0, math.tan(angle), e) for angle in angles.tolist()]
+        name = f"kink {named(c)}, {named(e)}"
+        yield _Family([Bundle(name, (one,), ((0, SECOND, 0),), 0) for one in inside])
 
 
 def _with_shifts(states: np.ndarray) -> Iterator[_Family]:

@@ -235,11 +235,19 @@ def _of_one_coordinate(c: int, angle: float) -> list[list[Bundle]]:
             for k in (1.0, 3.0, 8.0)
             for b in (-1.0, -0.5, 0.0, 0.5, 1.0)
         ],
+        [_single("kink", Kind.ABSOLUTE, c, 1.0, -b, (SECOND,), 0) for b in (-1.0, -0.5, 0.0, 0.5, 1.0)],
+        [_kinks(c, b) for b in (0.3, 0.6, 1.0)],
         [_single("inverse square", Kind.SQUARED_RECIPROCAL, c, k) for k in (-0.5, 0.5, 2.0)],
     ]
     for order in (2, 3, 4, 8):
         out.append([hill(c, order, k) for k in (0.5, 1.0, 2.0)])
     return out
+
+
+def _kinks(c: int, place: float) -> Bundle:
+    """Kinks on both sides of 0 of coordinate ``c``, as in Chua's circuit."""
+    functions = Function(Kind.ABSOLUTE, c, 1.0, place), Function(Kind.ABSOLUTE, c, -1.0, place)
+    return Bundle(f"two kinks {named(c)}", functions, ((0, SECOND, 0), (1, SECOND, 0)), 0)
 
 
 def _rings(angle: np.ndarray) -> list[list[Bundle]]:
