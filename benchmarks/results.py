@@ -74,7 +74,7 @@ STEPS = (
     Step("calibration", (), 0.3, models=("fim-ode", "auto")),
     Step("evidence", (), 0.1, workers=False, models=("equations",)),
     Step("integration", (), 0.05, workers=False, models=("equations",)),
-    Step("estimation", ("--draws", "4"), 0.05, workers=False, models=("equations",)),
+    Step("estimation", (), 0.45, workers=False, models=("equations",)),
     Step(
         "records",
         ("--only", "trust", "published", "--models", "fim-ode", "auto"),
