@@ -180,7 +180,8 @@ def _families(dim: int) -> Iterator[_Family]:
 def _kinks(states: np.ndarray) -> Iterator[_Family]:
     """Absolute values with their kinks anywhere among states (N, d), of one state, twice and of sums of two.
 
-    The factor of the first state is 1, since one of all that is inside is a factor outside.
+    The factor of the first state is 1, since one of all that is inside is a factor outside. Those of sums of
+    two may be flows that carry a state.
     """
     for c in range(states.shape[1]):
         places = np.quantile(states[:, c], _KINKS).tolist()
@@ -193,7 +194,7 @@ def _kinks(states: np.ndarray) -> Iterator[_Family]:
         angles = (np.arange(_DIRECTIONS) + _OFF) * (np.pi / _DIRECTIONS)
         inside = [Function(Kind.ABSOLUTE, c, 1.0, math.tan(angle), e) for angle in angles.tolist()]
         name = f"kink {named(c)}, {named(e)}"
-        yield _Family([Bundle(name, (one,), ((0, SECOND, 0),), 0) for one in inside])
+        yield _Family([Bundle(name, (one,), ((0, SECOND, 0),)) for one in inside])
 
 
 def _with_shifts(states: np.ndarray) -> Iterator[_Family]:
