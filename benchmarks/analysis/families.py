@@ -13,7 +13,7 @@ from fim_dynsys import SymbolicField, Trajectories, add_noise, concatenate, simu
 from fim_dynsys.analyze import continuation, fixed_points
 
 MODELS = ("fim-ode", "auto")
-SETS = 16
+SETS = 2
 SAMPLES = 100
 FAMILIES = {
     "bautin": ("b1", -0.3, 0.2),
