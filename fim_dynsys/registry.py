@@ -8,14 +8,13 @@ import html
 import importlib
 import inspect
 import os
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib import metadata
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from fim_dynsys.entry_points import disabled, distribution, listed, loaded, owner
 from fim_dynsys.errors import FimDynsysWarning, PluginError, check_installed, warn, warn_of_rename
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from fim_dynsys.models.symbolic import SymbolicModel
 
 ENTRY_POINT_GROUP = "fim_dynsys.models"
-API_VERSION = "1"
-DISABLE_PLUGINS = "FIM_DYNSYS_DISABLE_PLUGINS"
 _OWN_DISTRIBUTION = "fim-dynsys"
 
 
@@ -320,11 +317,10 @@ def find(name: str) -> ModelSpec:
         return _REGISTERED[name][0]
     plugins = _plugin_entry_points()
     if name not in _BUILT_IN and name not in plugins:  # it may have been installed meanwhile
-        _scanned.cache_clear()
-        plugins = _plugin_entry_points()
+        plugins = _plugin_entry_points(fresh=True)
     if name in _BUILT_IN:
         if name in plugins:
-            _warn_clash(name, [_OWN_DISTRIBUTION, *map(_distribution, plugins[name])])
+            _warn_clash(name, [_OWN_DISTRIBUTION, *map(distribution, plugins[name])])
         return _BUILT_IN[name]
     if name not in plugins:
         if isinstance(name, str | os.PathLike) and (Path(name) / "model.json").is_file():
@@ -346,7 +342,7 @@ def find(name: str) -> ModelSpec:
         )
     entry_points = plugins[name]
     if len(entry_points) > 1:
-        _warn_clash(name, list(map(_distribution, entry_points)))
+        _warn_clash(name, list(map(distribution, entry_points)))
     return _plugin_spec(entry_points[0])
 
 
@@ -358,51 +354,21 @@ def _warn_clash(name: str, distributions: Sequence[str]) -> None:
     )
 
 
-def _disabled() -> bool:
-    return os.environ.get(DISABLE_PLUGINS, "") not in ("", "0")
-
-
 def _not_installed(entry_points: Collection[str]) -> tuple[KnownPlugin, ...]:
     """The repository's plugins that are not among the entry points; none where plugins are disabled."""
-    return () if _disabled() else tuple(p for p in KNOWN_PLUGINS if p.name not in entry_points)
+    return () if disabled() else tuple(p for p in KNOWN_PLUGINS if p.name not in entry_points)
 
 
-def _plugin_entry_points() -> dict[str, list[metadata.EntryPoint]]:
-    """Entry points by name, unloaded, those of one name in the order of their distributions."""
-    return {} if _disabled() else _scanned(tuple(sys.path))
+def _plugin_entry_points(fresh: bool = False) -> dict[str, list[EntryPoint]]:
+    return listed(ENTRY_POINT_GROUP, fresh)
 
 
-@lru_cache(1)
-def _scanned(path: tuple[str, ...]) -> dict[str, list[metadata.EntryPoint]]:
-    found: dict[str, list[metadata.EntryPoint]] = {}
-    for entry_point in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=_distribution):
-        found.setdefault(entry_point.name, []).append(entry_point)
-    return found
-
-
-def _distribution(entry_point: metadata.EntryPoint) -> str:
-    return entry_point.dist.name if entry_point.dist is not None else "an unknown distribution"
-
-
-def _plugin_spec(entry_point: metadata.EntryPoint) -> ModelSpec:
+def _plugin_spec(entry_point: EntryPoint) -> ModelSpec:
     """Import one plugin's spec and hold it against this version's contract."""
-    caller = f"plugin {entry_point.name!r} of {_distribution(entry_point)}"
-    try:
-        spec = entry_point.load()
-    except (Exception, SystemExit) as error:  # what a foreign module raises belongs to that plugin alone
-        raise PluginError(
-            f"{caller}: cannot import {entry_point.value}: {type(error).__name__}: {error}"
-        ) from error
-    if not isinstance(spec, ModelSpec):
-        raise PluginError(
-            f"{caller}: expected {entry_point.value} to be a ModelSpec, got {type(spec).__name__}."
-        )
+    spec: ModelSpec = loaded(entry_point, ModelSpec)
     if spec.name != entry_point.name:
-        raise PluginError(f"{caller}: expected a ModelSpec of the entry point's name, got {spec.name!r}.")
-    if str(spec.api_version).split(".")[0] != API_VERSION:
         raise PluginError(
-            f"{caller}: expected a model for API version {API_VERSION}, got {spec.api_version}; "
-            "install a release of the plugin that fits."
+            f"{owner(entry_point)}: expected a ModelSpec of the entry point's name, got {spec.name!r}."
         )
     return spec
 
@@ -418,7 +384,7 @@ def _import_factory(spec: ModelSpec) -> Callable[..., Any]:
         return getattr(importlib.import_module(module), attribute)
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (Exception, SystemExit) as error:  # see _plugin_spec
+    except (Exception, SystemExit) as error:  # see `loaded`
         raise PluginError(
             f"plugin {spec.name!r}: cannot import {spec.factory}: {type(error).__name__}: {error}"
         ) from error
@@ -524,12 +490,11 @@ def available() -> ModelTable:
     >>> fim_dynsys.available().names[:3]
     ['fim-ode', 'fim-ode-published', 'fim-ode-neural']
     """
-    _scanned.cache_clear()
-    entry_points = _plugin_entry_points()
+    entry_points = _plugin_entry_points(fresh=True)
     entries = [ModelEntry(name, _OWN_DISTRIBUTION, spec) for name, spec in _BUILT_IN.items()]
     entries += [ModelEntry(name, "this process", spec) for name, (spec, _) in _REGISTERED.items()]
     for name, offered in sorted(entry_points.items()):
-        owners = [_OWN_DISTRIBUTION] * (name in _BUILT_IN) + list(map(_distribution, offered))
+        owners = [_OWN_DISTRIBUTION] * (name in _BUILT_IN) + list(map(distribution, offered))
         if len(owners) > 1:
             _warn_clash(name, owners)
         if name not in _BUILT_IN:
@@ -537,12 +502,12 @@ def available() -> ModelTable:
     return ModelTable(entries, _not_installed(entry_points))
 
 
-def _plugin_entry(entry_point: metadata.EntryPoint) -> ModelEntry:
+def _plugin_entry(entry_point: EntryPoint) -> ModelEntry:
     try:
         spec = _plugin_spec(entry_point)
     except PluginError as error:
-        return ModelEntry(entry_point.name, _distribution(entry_point), None, str(error))
-    return ModelEntry(entry_point.name, _distribution(entry_point), spec)
+        return ModelEntry(entry_point.name, distribution(entry_point), None, str(error))
+    return ModelEntry(entry_point.name, distribution(entry_point), spec)
 
 
 # ---------------------------------------------------------------------- fitted models

@@ -1,6 +1,7 @@
 """What all tests share: reproducible fuzzing, and a fixture without network."""
 
 import socket
+import sys
 
 import numpy as np
 import pytest
@@ -26,6 +27,17 @@ def no_network(monkeypatch):
         monkeypatch.setattr(socket.socket, name, refuse)
     for name in ("create_connection", "getaddrinfo", "gethostbyname"):
         monkeypatch.setattr(socket, name, refuse)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder of installed plugins; their modules are forgotten afterwards."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith("toy_"):
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ PACKAGE = ROOT / "fim_dynsys"
 
 # From the bottom up; a file may import from its own layer and those before it, without cycles.
 LAYERS = (
-    ("errors", "writing", "regions", "deadline"),
+    ("errors", "writing", "regions", "deadline", "entry_points"),
     ("trajectories",),
     ("corruption", "reduction", "fields"),
     ("simulation", "metrics"),

@@ -5,36 +5,12 @@ import sys
 import pytest
 
 import fim_dynsys
-from fim_dynsys import registry
+from fim_dynsys import entry_points, registry
 from fim_dynsys.errors import FimDynsysWarning, PluginError
 from fim_dynsys.models.base import VectorFieldModel
-
-
-def _distribution(folder, name, entry_points):
-    """A distribution as an installer leaves it: metadata only."""
-    info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    lines = "".join(f"{key} = {value}\n" for key, value in entry_points.items())
-    (info / "entry_points.txt").write_text(f"[fim_dynsys.models]\n{lines}")
-
-
-def _module(folder, name, text):
-    (folder / f"{name}.py").write_text(text)
-
+from tests.toys import distribution, module
 
 SPEC = "from fim_dynsys.registry import ModelSpec\nSPEC = ModelSpec({})\n"
-
-
-@pytest.fixture
-def site(tmp_path, monkeypatch):
-    """A folder of installed plugins; their modules are forgotten afterwards."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if name.startswith("toy_"):
-            del sys.modules[name]
 
 
 BUILT_IN = [
@@ -83,20 +59,20 @@ def test_what_is_no_name_is_refused():
 
 
 def test_a_plugin_is_loaded_by_name(site):
-    _distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
-    _module(site, "toy_good", SPEC.format("'toy', 'a dictionary', 'toy_good_model:make', max_dim=2"))
-    _module(site, "toy_good_model", "def make(**params):\n    return params\n")
+    distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
+    module(site, "toy_good", SPEC.format("'toy', 'a dictionary', 'toy_good_model:make', max_dim=2"))
+    module(site, "toy_good_model", "def make(**params):\n    return params\n")
     assert fim_dynsys.load("toy", a=1) == {"a": 1}
     (entry,) = [entry for entry in registry.available() if entry.name == "toy"]
     assert (entry.distribution, entry.spec.max_dim) == ("toy-good", 2)
 
 
 def test_specs_are_read_one_at_a_time(site):
-    _distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
-    _module(site, "toy_good", SPEC.format("'toy', 'a dictionary', 'toy_good_model:make'"))
-    _module(site, "toy_good_model", "def make():\n    return 0\n")
-    _distribution(site, "toy-other", {"other": "toy_other:SPEC"})
-    _module(site, "toy_other", SPEC.format("'other', 'unused', 'toy_none:make'"))
+    distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
+    module(site, "toy_good", SPEC.format("'toy', 'a dictionary', 'toy_good_model:make'"))
+    module(site, "toy_good_model", "def make():\n    return 0\n")
+    distribution(site, "toy-other", {"other": "toy_other:SPEC"})
+    module(site, "toy_other", SPEC.format("'other', 'unused', 'toy_none:make'"))
     fim_dynsys.load("sindy")
     assert not {"toy_good", "toy_other"} & set(sys.modules)
     fim_dynsys.load("toy")
@@ -122,8 +98,8 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_plugin_breaks_alone(site, case):
     text, complaint = BROKEN[case]
-    _distribution(site, "toy-broken", {"toy": "toy_broken:SPEC"})
-    _module(site, "toy_broken", text)
+    distribution(site, "toy-broken", {"toy": "toy_broken:SPEC"})
+    module(site, "toy_broken", text)
     assert fim_dynsys.load("sindy").name == "sindy"
     table = registry.available()
     assert table.names[: len(BUILT_IN)] == BUILT_IN
@@ -135,24 +111,24 @@ def test_a_broken_plugin_breaks_alone(site, case):
 
 
 def test_a_factory_that_cannot_be_imported(site):
-    _distribution(site, "toy-broken", {"toy": "toy_broken:SPEC"})
-    _module(site, "toy_broken", SPEC.format("'toy', 's', 'toy_missing:make'"))
+    distribution(site, "toy-broken", {"toy": "toy_broken:SPEC"})
+    module(site, "toy_broken", SPEC.format("'toy', 's', 'toy_missing:make'"))
     assert "toy" in registry.available().names  # known only when it is asked for
     with pytest.raises(PluginError, match=r"toy_missing:make: ModuleNotFoundError"):
         fim_dynsys.load("toy")
 
 
 def test_errors_of_the_model_itself_are_its_own(site):
-    _distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
-    _module(site, "toy_good", SPEC.format("'toy', 's', 'toy_good_model:make'"))
-    _module(site, "toy_good_model", "def make(alpha):\n    raise ValueError('alpha must be positive')\n")
+    distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
+    module(site, "toy_good", SPEC.format("'toy', 's', 'toy_good_model:make'"))
+    module(site, "toy_good_model", "def make(alpha):\n    raise ValueError('alpha must be positive')\n")
     with pytest.raises(ValueError, match="alpha must be positive"):
         fim_dynsys.load("toy", alpha=-1)
 
 
 def test_built_in_wins_a_clash_and_both_are_named(site):
-    _distribution(site, "toy-thief", {"sindy": "toy_thief:SPEC"})
-    _module(site, "toy_thief", "raise RuntimeError('never imported')")
+    distribution(site, "toy-thief", {"sindy": "toy_thief:SPEC"})
+    module(site, "toy_thief", "raise RuntimeError('never imported')")
     with pytest.warns(FimDynsysWarning, match="'sindy' is offered by fim-dynsys and toy-thief"):
         model = fim_dynsys.load("sindy")
     assert type(model).__module__ == "fim_dynsys.models.sindy"
@@ -163,16 +139,16 @@ def test_built_in_wins_a_clash_and_both_are_named(site):
 
 def test_two_plugins_of_one_name(site):
     for owner in ("toy-b", "toy-a"):
-        module = owner.replace("-", "_")
-        _distribution(site, owner, {"toy": f"{module}:SPEC"})
-        _module(site, module, SPEC.format(f"'toy', 's', '{module}:make'") + f"make = lambda: '{owner}'\n")
+        name = owner.replace("-", "_")
+        distribution(site, owner, {"toy": f"{name}:SPEC"})
+        module(site, name, SPEC.format(f"'toy', 's', '{name}:make'") + f"make = lambda: '{owner}'\n")
     with pytest.warns(FimDynsysWarning, match="toy-a and toy-b; the one of toy-a is used"):
         assert fim_dynsys.load("toy") == "toy-a"
 
 
 def test_plugins_can_be_switched_off(site, monkeypatch):
-    _distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
-    _module(site, "toy_good", SPEC.format("'toy', 's', 'toy_good:make'"))
+    distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
+    module(site, "toy_good", SPEC.format("'toy', 's', 'toy_good:make'"))
     monkeypatch.setenv("FIM_DYNSYS_DISABLE_PLUGINS", "1")
     assert registry.available().names == BUILT_IN
     with pytest.raises(ValueError, match="got 'toy'"):
@@ -182,8 +158,8 @@ def test_plugins_can_be_switched_off(site, monkeypatch):
 
 
 def test_table_prints_and_escapes(site):
-    _distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
-    _module(site, "toy_good", SPEC.format("'toy', 'a < b', 'toy_good:make'"))
+    distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
+    module(site, "toy_good", SPEC.format("'toy', 'a < b', 'toy_good:make'"))
     table = registry.available()
     lines = repr(table).split("\n\n")[0].splitlines()
     assert len(lines) == len(table) + 1
@@ -209,7 +185,7 @@ def test_the_folder_of_a_fitted_model_leads_to_load_fitted(tmp_path):
 
 
 def test_a_plugin_that_is_not_installed_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(registry, "_plugin_entry_points", dict)
+    monkeypatch.setattr(registry, "listed", lambda *args: {})
     with pytest.raises(PluginError, match=r"got 'gpode', .*`make plugins PLUGINS=gpode` installs it"):
         fim_dynsys.load("gpode")
     table = registry.available()
@@ -223,15 +199,15 @@ def test_a_plugin_that_is_not_installed_says_how_to_install_it(monkeypatch):
 
 
 def test_an_installed_plugin_is_not_called_missing(site):
-    _distribution(site, "toy-gpode", {"gpode": "toy_gpode:SPEC"})
-    _module(site, "toy_gpode", SPEC.format("'gpode', 'another one', 'toy_gpode_model:make'"))
+    distribution(site, "toy-gpode", {"gpode": "toy_gpode:SPEC"})
+    module(site, "toy_gpode", SPEC.format("'gpode', 'another one', 'toy_gpode_model:make'"))
     table = registry.available()
     assert "gpode" in table.names
     assert "gpode" not in [plugin.name for plugin in table.not_installed]
 
 
 def test_where_plugins_are_disabled_none_is_missing(monkeypatch):
-    monkeypatch.setenv(registry.DISABLE_PLUGINS, "1")
+    monkeypatch.setenv(entry_points.DISABLE_PLUGINS, "1")
     assert registry.available().not_installed == ()
     with pytest.raises(ValueError, match="got 'gpode'; nearest"):
         fim_dynsys.load("gpode")
