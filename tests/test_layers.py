@@ -41,7 +41,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 HOMES = {
     "torch": ("fim_dynsys.models.fim_ode.",),
     "safetensors": ("fim_dynsys.models.fim_ode.", "fim_dynsys.commands.", "fim_dynsys.delta"),
-    "pyoperon": ("fim_dynsys.search.genetic.engine",),
+    "pyoperon": (),
     "dynesty": ("fim_dynsys.comparison.nested",),
     "pysindy": ("fim_dynsys.models.sindy", "fim_dynsys.models.pysindy_objects"),
     "sklearn": ("fim_dynsys.models.base", "fim_dynsys.models.", "fim_dynsys.testing"),

@@ -10,6 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from fim_dynsys import registry
+from fim_dynsys.search import proposers
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "plugins"
@@ -60,6 +61,19 @@ def test_the_package_knows_them_all():
         spec = getattr(loaded, attribute)
         assert (spec.name, spec.summary) == (name, known[name].summary)
         assert known[name].distribution == f"fim-dynsys-{folder}"
+
+
+def test_proposers_stand_where_their_entry_points_say():
+    found = {
+        (folder, target)
+        for folder, project in PROJECTS.items()
+        for target in project["project"].get("entry-points", {}).get(proposers.GROUP, {}).values()
+    }
+    assert {folder for folder, _ in found} == set(re.findall(r"\./plugins/(\w+)", proposers.NO_PLUGIN))
+    for folder, target in found:
+        module, attribute = target.split(":")
+        text = (FOLDER / folder / "src" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        assert re.search(rf"^{attribute} = ", text, re.MULTILINE)
 
 
 def test_specifications_import_the_registry_only():

@@ -43,12 +43,12 @@ from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, shares
 from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort
-from fim_dynsys.search.genetic.engine import GENETIC
 from fim_dynsys.search.initial_estimate import InitialEstimate
 from fim_dynsys.search.judges import HeldOut
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search, distinguishable
+from fim_dynsys.search.proposers import proposers
 from fim_dynsys.search.screening import screened
 from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row, functions
 from fim_dynsys.search.standard_errors import exact_errors
@@ -78,7 +78,7 @@ EFFORTS = {
         windowed=32,
         functions=FunctionEffort(48, 60, 12, 12),
         exact_structures=64,
-        genetic=GENETIC,
+        ask_plugins=True,
     ),
 }
 """How much, by the name of the effort."""
@@ -112,11 +112,10 @@ class Auto(SearchedModel):
     ----------
     effort : {"full", "fast", "thorough"}
         Amount of search; fast takes about half of the time, without functions of reciprocals and squares,
-        thorough a minute or so. Where pyoperon is
-        installed (``pip install fim-dynsys[operon]``), a thorough search also asks genetic programming for
-        right-hand sides, in up to four states without inputs and knowledge; the report says what came of it.
+        thorough a minute or so. A thorough search also asks installed plugins for right-hand sides: the
+        repository's ``plugins/operon`` finds them by genetic programming. The report says what came of it.
     seed : int
-        Of genetic programming, the only part of the search that is random.
+        Of what plugins propose, the only part of the search that is random.
     progress : bool, optional
         Whether a search of more than two seconds shows a bar; default on a terminal.
     knowledge : Knowledge, optional
@@ -248,8 +247,8 @@ class Auto(SearchedModel):
         effort = row.effort
         search = question.search
         stages = 2 + len(row.stages) + effort.functions.stages
-        if effort.genetic is not None:
-            stages += effort.genetic.searches * search.dictionary.dim
+        if effort.ask_plugins:
+            stages += search.dictionary.dim * sum(proposer.steps for proposer in proposers().values())
         free = not search.observations.n_inputs and search.restriction is None
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
             search, known = screened(search) if free and not question.positions else (search, [])

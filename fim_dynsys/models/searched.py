@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,19 +16,15 @@ from fim_dynsys.regression.gaps import completed
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import ExactSearch
 from fim_dynsys.search.exact.models import NOISE_FREE
-from fim_dynsys.search.genetic.engine import INSTALL, GeneticEffort, is_installed
 from fim_dynsys.search.initial_estimate import InitialEstimate
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.pool import Pool
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.stages import FUNCTIONS_UP_TO, Row
+from fim_dynsys.search.proposers import NO_PLUGIN, Proposals, Proposer, named, proposers
+from fim_dynsys.search.stages import Row
 from fim_dynsys.search.units import homogeneous
 from fim_dynsys.trajectories.container import Trajectories
-
-if TYPE_CHECKING:
-    from fim_dynsys.search.genetic.proposals import Proposals
 
 _FITTED_EXACTLY = 12  # candidates that are fitted to noise-free data to numerical precision, too
 _DOUBTED = 3  # candidates that are fitted so where the samples look noisy
@@ -159,7 +155,7 @@ def searched(
     besides : sequence of Candidate
         Judged before; they join where candidates are compared.
     seed : int
-        Of genetic programming.
+        Of what plugins propose.
     done : callable
         Called as the work goes on.
     """
@@ -169,18 +165,16 @@ def searched(
     if sought is not None and (effort.simpler or looks_noise_free(question.samples)):
         exact.run(sought, effort.simpler)
     done()
-    proposals: Proposals | None = None
+    asked: list[_Asked] = []
     notes: dict[str, str] = {}
-    if effort.genetic is not None:
-        proposals, notes = _proposals(search, exact, effort.genetic, seed, done)
-    if proposals is not None and equal_errors(question.errors) and exact.is_nearly_noise_free:
-        exact.fit_state_equations(proposals.sides, Stage.GENETIC)
+    if effort.ask_plugins:
+        asked, notes = _ask(search, exact, equal_errors(question.errors), seed, done)
     if not exact.settled:
         pool = Pool(search, estimate=estimate(search), besides=list(besides), whole=bool(exact.models))
         pool = row.search(pool, done)
         grown = homogeneous(pool.search.observations, pool.functions, question.order.trajectories)
-        if proposals is not None and effort.genetic is not None and not exact.models:
-            grown = _with_proposals(pool, proposals, grown, effort.genetic.kept)
+        if not exact.models:
+            grown = _with_proposals(pool, asked, grown)
         local = effort.local and not exact.models
         found = Portfolio.of(pool, grown, notes, question.knowledge, local, row.judge)
         if exact.models:
@@ -199,30 +193,36 @@ def _hardly_misses(candidate: Candidate) -> bool:
     return candidate.variance is not None and bool(np.all(candidate.variance < NOISE_FREE**2))
 
 
-def _proposals(
-    search: Search, exact: ExactSearch, effort: GeneticEffort, seed: int, done: Callable[[], object]
-) -> "tuple[Proposals | None, dict[str, str]]":
-    """What genetic programming proposes, if it is asked, and what a report says of that."""
-    observations = search.observations
-    if not is_installed():
-        return None, {Stage.GENETIC.value: f"not asked: pyoperon is not installed ({INSTALL})"}
-    if observations.n_inputs or search.restriction is not None or observations.dim > FUNCTIONS_UP_TO:
-        reason = f"only without inputs and knowledge, in up to {FUNCTIONS_UP_TO} states"
-        return None, {Stage.GENETIC.value: f"not asked: {reason}"}
-    if exact.found:
-        return None, {Stage.GENETIC.value: "not run: a short model fits the samples to numerical precision"}
-    from fim_dynsys.search.genetic.proposals import interpolated, propose  # deferred: sympy
-
-    curves = interpolated(observations) if exact.is_free_of_noise else observations.splines
-    states, slopes = (np.concatenate(part) for part in zip(*curves, strict=True))
-    proposals = propose(states, slopes, effort, seed, done)
-    return proposals, {Stage.GENETIC.value: proposals.note}
+_Asked = tuple[str, Proposer, Proposals]
+"""A plugin by its name in messages, and what it proposed."""
 
 
-def _with_proposals(pool: Pool, proposals: "Proposals", grown: list[Candidate], kept: int) -> list[Candidate]:
-    """Candidates with functions and proposals of genetic programming, best first."""
-    from fim_dynsys.search.genetic.proposals import fitted_proposals  # deferred: sympy
+def _ask(
+    search: Search, exact: ExactSearch, equal: bool, seed: int, done: Callable[[], object]
+) -> tuple[list[_Asked], dict[str, str]]:
+    """What plugins propose, tried as exact models where errors are equal, and what a report says of each."""
+    asked: list[_Asked] = []
+    notes = {}
+    for plugin, proposer in proposers().items():
+        with named(plugin):
+            refusal = proposer.refusal(search)
+            if refusal or exact.found:
+                found = "not run: a short model fits the samples to numerical precision"
+                notes[proposer.name] = f"not asked: {refusal}" if refusal else found
+                continue
+            proposals = proposer.propose(search.observations, exact.is_free_of_noise, seed, done)
+        asked.append((plugin, proposer, proposals))
+        notes[proposer.name] = proposals.note
+        if equal and exact.is_nearly_noise_free:
+            exact.fit_state_equations(proposals.sides, proposer.name)
+    return asked, notes or {"proposals": NO_PLUGIN}
 
-    best = min([pool.candidates[0], *grown[:1]], key=lambda m: m.score)
-    fits = fitted_proposals(pool.search.observations, proposals, best, kept)
-    return sorted(grown + fits, key=lambda m: m.score)
+
+def _with_proposals(pool: Pool, asked: Sequence[_Asked], grown: list[Candidate]) -> list[Candidate]:
+    """Candidates with functions and proposals of plugins, best first."""
+    for plugin, proposer, proposals in asked:
+        best = min([pool.candidates[0], *grown[:1]], key=lambda m: m.score)
+        with named(plugin):
+            fits = proposer.fitted(pool.search.observations, proposals, best)
+        grown = sorted(grown + fits, key=lambda m: m.score)
+    return grown

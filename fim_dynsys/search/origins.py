@@ -20,12 +20,12 @@ class Stage(Enum):
     NEIGHBOURS = "neighbouring samples"
     IMPLICIT_REGRESSION = "implicit regression"
     CROSSING = "right-hand sides of several models"
-    GENETIC = "genetic programming"
+    PROPOSED = "proposed"
     REFIT = "refit"
     GIVEN = "given"
 
 
-_NAMED_BY_SETTING = frozenset({Stage.REGRESSION, Stage.FUNCTIONS})
+_NAMED_BY_SETTING = frozenset({Stage.REGRESSION, Stage.FUNCTIONS, Stage.PROPOSED})
 """Stages that readers know by their settings alone."""
 
 

@@ -9,7 +9,6 @@ from fim_dynsys.search.candidates import judge
 from fim_dynsys.search.comparison import compared
 from fim_dynsys.search.functions.combination import FULL, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.windowed import grow_over_windows
-from fim_dynsys.search.genetic.engine import GeneticEffort
 from fim_dynsys.search.initial_estimate import fit_estimate, solves
 from fim_dynsys.search.judges import BIC, Judge
 from fim_dynsys.search.part import fitted_to_all, part_of, restricted
@@ -49,8 +48,8 @@ class Effort:
         that do not look free of noise.
     local : bool
         Whether a field of no equation is fitted where no candidate explains several trajectories.
-    genetic : GeneticEffort, optional
-        Of genetic programming, which proposes right-hand sides besides; None for none.
+    ask_plugins : bool
+        Whether plugins propose right-hand sides besides, see `proposers`.
     """
 
     structures: int = 3
@@ -64,7 +63,7 @@ class Effort:
     composed: bool = True
     simpler: bool = True
     local: bool = True
-    genetic: GeneticEffort | None = None
+    ask_plugins: bool = False
 
 
 def _nothing() -> None:

@@ -120,10 +120,10 @@ def state_equations_of(item: Candidate) -> list[StateEquation]:
     return sides
 
 
-def together(sides: Sequence[StateEquation], start: np.ndarray, stage: Stage) -> Candidate:
+def together(sides: Sequence[StateEquation], start: np.ndarray, stage: Stage, by: str = "") -> Candidate:
     """Right-hand sides (d,) as one candidate from starts (P, d); equal numbers in them are one number.
 
-    ``stage`` is what proposed the sides.
+    ``stage`` is what proposed the sides, ``by`` the name of the proposer where it was a plugin's.
     """
     terms, places = union([side.terms for side in sides])
     coefficients = np.zeros((len(terms), len(sides)))
@@ -138,7 +138,7 @@ def together(sides: Sequence[StateEquation], start: np.ndarray, stage: Stage) ->
             free.add((row, slot, labels.setdefault(key, len(labels))))
     functions = zip(terms.kind.tolist(), terms.coordinate.tolist(), strict=True)
     names = dict.fromkeys(f"{Kind(kind).name.lower()} {named(of)}" for kind, of in functions if kind)
-    origin = Origin(stage, ", ".join(names) or "monomials")
+    origin = Origin(stage, (f"{by}: " if by else "") + (", ".join(names) or "monomials"))
     return Candidate(coefficients, start, terms, origin).in_use(sorted(free))
 
 

@@ -1,13 +1,11 @@
 """The portfolio: what it searches, on which budget, and what it answers."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
-from fim_dynsys.models import auto, searched
+from fim_dynsys.models import auto
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.regression.observed import largest_degree
 from fim_dynsys.search.origins import Stage
@@ -159,31 +157,3 @@ def test_lorenz_96_with_ten_states(noise):
     ahead, unseen = clean[750:], t[750:]
     assert r2(rates(ahead), model.predict(ahead)) > 0.99
     assert r2(ahead[:100], model.simulate(ahead[0], unseen[:100])) > 0.9
-
-
-def test_the_thorough_budget_says_what_was_not_asked(monkeypatch):
-    t = np.linspace(0.0, 8.0, 80)
-    x = (3.0 / (1.0 + 5.0 * np.exp(-0.9 * t)))[:, None]
-    monkeypatch.setattr(searched, "is_installed", lambda: False)
-    model = fim_dynsys.load("auto", effort="thorough").fit(x, t)
-    report = model.field_.fit_info.report
-    expected = "not asked: pyoperon is not installed (pip install fim-dynsys[operon])"
-    assert (report["effort"], report["genetic programming"]) == ("thorough", expected)
-    assert np.allclose(model.predict([[1.0], [4.0]]), [[0.6], [-1.2]], rtol=1e-6)
-
-
-@pytest.mark.parametrize("reason", ["found", "inputs"])
-def test_genetic_programming_is_asked_only_where_it_may_help(monkeypatch, reason):
-    """Where it would be asked, an error: the package is not there."""
-    monkeypatch.setattr(searched, "is_installed", lambda: True)
-    few = replace(auto.EFFORTS["fast"], genetic=auto.EFFORTS["thorough"].genetic)
-    monkeypatch.setitem(auto.EFFORTS, "thorough", few)
-    t = np.linspace(0.0, 8.0, 80)
-    model = fim_dynsys.load("auto", effort="thorough")
-    if reason == "found":
-        model.fit((3.0 / (1.0 + 5.0 * np.exp(-0.9 * t)))[:, None], t)
-        expected = "not run: a short model fits the samples to numerical precision"
-    else:
-        model.fit((np.exp(-t) * (1.0 + t))[:, None], t, u=np.exp(-t)[:, None])
-        expected = "not asked: only without inputs and knowledge, in up to 4 states"
-    assert model.field_.fit_info.report["genetic programming"] == expected

@@ -21,6 +21,11 @@ def test_pruning_and_a_repeated_stage_are_said_once():
 
 
 def test_states_in_a_setting_are_written_with_their_given_numbers():
-    origin = Origin(Stage.GENETIC, f"hill {named(0)}, sin {named(2)}")
-    assert origin.text() == "genetic programming: hill x0, sin x2"
-    assert origin.text((2, 0, 1)) == "genetic programming: hill x2, sin x1"
+    origin = Origin(Stage.IMPLICIT_REGRESSION, f"hill {named(0)}, sin {named(2)}")
+    assert origin.text() == "implicit regression: hill x0, sin x2"
+    assert origin.text((2, 0, 1)) == "implicit regression: hill x2, sin x1"
+
+
+def test_what_a_plugin_proposed_carries_the_proposer_s_name():
+    origin = Origin(Stage.PROPOSED, f"guesses: hill {named(0)}").then(Stage.PRUNING)
+    assert origin.text((1, 0)) == "guesses: hill x1, pruned"

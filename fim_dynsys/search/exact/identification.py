@@ -240,17 +240,17 @@ class ExactSearch:
         for item in items:
             self._fitted(item)
 
-    def fit_state_equations(self, proposed: Sequence[Sequence[StateEquation]], stage: Stage) -> None:
+    def fit_state_equations(self, proposed: Sequence[Sequence[StateEquation]], by: str) -> None:
         """Fit models of right-hand sides proposed for each state, and what those that come nearest lead to.
 
         Parameters
         ----------
         proposed : d lists of StateEquation
             In the units of the search, best first.
-        stage : Stage
-            What proposed them.
+        by : str
+            The proposer's name.
         """
-        self._improve(self._combine(proposed, stage))
+        self._improve(self._combine(proposed, Stage.PROPOSED, by))
         self._prune()
 
     def _recombine(self) -> None:
@@ -287,13 +287,15 @@ class ExactSearch:
             if self.models[0].item.structure == models[0].item.structure:
                 return
 
-    def _combine(self, proposed: Sequence[Sequence[StateEquation]], stage: Stage) -> list[ExactModel]:
+    def _combine(
+        self, proposed: Sequence[Sequence[StateEquation]], stage: Stage, by: str = ""
+    ) -> list[ExactModel]:
         """Models of right-hand sides proposed for each state, near the best model and the best of them."""
         best = self._best
         fits: dict[bytes, ExactModel | None] = {}
 
         def fit(sides: Sequence[StateEquation]) -> float:
-            item = together(sides, self._search.observations.start, stage)
+            item = together(sides, self._search.observations.start, stage, by)
             model = fits[item.structure] = self._fitted(item)
             return np.inf if model is None else model.score
 

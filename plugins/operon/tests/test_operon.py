@@ -12,9 +12,11 @@ from benchmarks.oscillators.tasks import tasks
 from fim_dynsys.errors import FitError
 from fim_dynsys.models import auto
 from fim_dynsys.regression.observed import observe
-from fim_dynsys.search.genetic.engine import GENETIC, front
-from fim_dynsys.search.genetic.sums import RightHandSide, matched, split, structure
+from fim_dynsys.search.proposers import proposers
 from fim_dynsys.testing import check_model
+from fim_dynsys_operon.engine import GENETIC, front
+from fim_dynsys_operon.proposer import proposer
+from fim_dynsys_operon.sums import RightHandSide, matched, split, structure
 from fim_dynsys_operon.terms import with_parameters
 
 SMALL = {"population_size": 100, "generations": 8, "functions": "", "candidates": 2}
@@ -143,47 +145,62 @@ def test_parameters_stand_for_all_numbers():
 # ---------------------------------------------------------------------- as proposals to `auto`
 
 
-def _grazing():
-    """Beddington and DeAngelis: prey and predators that hinder each other."""
+def _record():
+    """What the fast search alone does not get: a hyperbolic tangent of a sum, and a sine."""
 
     def rates(x):
-        eaten = 2.0 * x[:, 0] * x[:, 1] / (1.0 + x[:, 0] + 0.8 * x[:, 1])
-        return np.stack([x[:, 0] * (1.0 - 0.25 * x[:, 0]) - eaten, 0.7 * eaten - 0.4 * x[:, 1]], 1)
+        inner = np.tanh(x[:, 0] + 2.0 * x[:, 1] + 0.5)
+        return np.stack([x[:, 1] - x[:, 0] * inner, 0.3 * np.sin(2.0 * x[:, 1]) - x[:, 0]], 1)
 
-    field, t = fim_dynsys.CallableField(rates, 2), np.linspace(0.0, 30.0, 200)
-    return field, t, fim_dynsys.simulate(field, [2.0, 0.5], t, rtol=1e-11, atol=1e-13).x[0]
+    field, t = fim_dynsys.CallableField(rates, 2), np.linspace(0.0, 15.0, 150)
+    return field, t, fim_dynsys.simulate(field, [1.0, 0.2], t, rtol=1e-11, atol=1e-13).x[0]
 
 
 @pytest.fixture
 def little(monkeypatch):
-    """A thorough budget with the amounts of the fast one, and one vocabulary."""
+    """A thorough search with the amounts of the fast one, and one vocabulary."""
+    monkeypatch.setitem(auto.EFFORTS, "thorough", replace(auto.EFFORTS["fast"], ask_plugins=True))
 
     def of(**amounts):
-        genetic = replace(GENETIC, vocabularies=("add,sub,mul,div",), **amounts)
-        monkeypatch.setitem(auto.EFFORTS, "thorough", replace(auto.EFFORTS["fast"], genetic=genetic))
+        effort = replace(GENETIC, vocabularies=("add,sub,mul,div,sin,tanh",), **amounts)
+        monkeypatch.setattr(proposer, "effort", effort)
 
     return of
 
 
+def test_the_plugin_offers_a_proposer():
+    ((plugin, offered),) = proposers().items()
+    assert (plugin, offered) == ("plugin 'operon' of fim-dynsys-operon", proposer)
+    assert offered.steps == len(GENETIC.vocabularies)
+
+
 def test_a_law_that_only_a_proposal_says(little):
     little(population_size=600, generations=60)
-    field, t, x = _grazing()
-    beyond = np.random.default_rng(0).uniform(0.2, 4.0, (50, 2))
-    missed = fim_dynsys.load("auto").fit(x, t)
-    assert np.abs(missed.predict(beyond) - field(beyond)).max() > 0.1
+    field, t, x = _record()
+    missed = fim_dynsys.load("auto", effort="fast").fit(x, t)
+    assert np.abs(missed.predict(x) - field(x)).max() > 0.01
     model = fim_dynsys.load("auto", effort="thorough").fit(x, t)
-    np.testing.assert_allclose(model.predict(beyond), field(beyond), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(model.predict(x), field(x), atol=1e-8)
     report = model.field_.fit_info.report
-    assert report["chosen"].startswith("genetic programming: reciprocal x1")
+    assert report["chosen"] == "genetic programming: sin x1, tanh x1"
     assert "right-hand sides found by Operon" in report["genetic programming"]
 
 
 def test_proposals_for_noisy_samples_stand_beside_the_others(little):
     little(population_size=100, generations=10, kept=2)
-    _, t, x = _grazing()
+    _, t, x = _record()
     noisy = x * (1.0 + 0.03 * np.random.default_rng(0).standard_normal(x.shape))
     data = fim_dynsys.Trajectories.from_arrays(noisy, t)
     found = [fim_dynsys.load("auto", effort="thorough").portfolio(data) for _ in range(2)]
     origins = [[member.origin.text() for member in portfolio.members] for portfolio in found]
     assert origins[0] == origins[1]
     assert any(origin.startswith("genetic programming") for origin in origins[0])
+
+
+def test_inputs_knowledge_and_many_states_are_not_asked_about(little):
+    little(population_size=100, generations=2)
+    t = np.linspace(0.0, 8.0, 80)
+    model = fim_dynsys.load("auto", effort="thorough")
+    model.fit((np.exp(-t) * (1.0 + t))[:, None], t, u=np.exp(-t)[:, None])
+    expected = "not asked: only without inputs and knowledge, in up to 4 states"
+    assert model.field_.fit_info.report["genetic programming"] == expected

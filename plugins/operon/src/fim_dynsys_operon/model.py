@@ -16,9 +16,9 @@ from fim_dynsys.fields.symbolic import SymbolicField, parameter_names
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.regression.expression_fits import ExpressionFit, fit_expressions
 from fim_dynsys.regression.observed import Observations, complete_samples, observe
-from fim_dynsys.search.genetic.engine import front
-from fim_dynsys.search.genetic.sums import RightHandSide, matched, split, structure
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys_operon.engine import front
+from fim_dynsys_operon.sums import RightHandSide, matched, split, structure
 from fim_dynsys_operon.terms import with_parameters
 
 _MOST_SAMPLES = 500  # that genetic programming sees, evenly spaced among all

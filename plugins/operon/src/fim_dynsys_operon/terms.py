@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import sympy
 
-from fim_dynsys.search.genetic.sums import RightHandSide, numbers
+from fim_dynsys_operon.sums import RightHandSide, numbers
 
 
 def with_parameters(

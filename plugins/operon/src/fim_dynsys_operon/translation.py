@@ -10,7 +10,7 @@ from sympy.simplify.fu import TR8
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Term
 from fim_dynsys.search.functions.families import INNER, SECOND, SHIFT, Function
-from fim_dynsys.search.genetic.sums import split
+from fim_dynsys_operon.sums import split
 
 Row = tuple[Term, tuple[int, ...]]
 """A term, and the slots of its function whose numbers are to be fitted."""

@@ -1,7 +1,6 @@
-"""What genetic programming proposes for each state, in terms that the searches know."""
+"""What genetic programming proposes for each state of a search, in terms that the core knows."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import sympy
@@ -9,37 +8,16 @@ from scipy.interpolate import make_interp_spline
 
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.candidates import Candidate, judge
-from fim_dynsys.search.genetic.engine import GeneticEffort, front
-from fim_dynsys.search.genetic.sums import matched
-from fim_dynsys.search.genetic.translation import translated
 from fim_dynsys.search.origins import Stage
+from fim_dynsys.search.proposers import Proposals
 from fim_dynsys.search.pruning import refine
 from fim_dynsys.search.state_equations import StateEquation, combined, state_equations_of, together
+from fim_dynsys_operon.engine import GeneticEffort, front
+from fim_dynsys_operon.sums import matched
+from fim_dynsys_operon.translation import translated
 
 _MOST_SAMPLES = 500  # that genetic programming sees, evenly spaced among all
 _DEGREE = 5  # higher ones were no better at the ends of short records
-
-
-@dataclass(frozen=True)
-class Proposals:
-    """Right-hand sides that genetic programming found.
-
-    Attributes
-    ----------
-    sides : list of d lists of StateEquation
-        For each state, in terms of the dictionary, best first.
-    found : int
-        Number of expressions on all fronts, those that no dictionary says included.
-    """
-
-    sides: list[list[StateEquation]]
-    found: int
-
-    @property
-    def note(self) -> str:
-        """Their numbers, for a report."""
-        known = sum(map(len, self.sides))
-        return f"{self.found} right-hand sides found by Operon, {known} of them of known terms"
 
 
 def interpolated(observations: Observations) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -79,6 +57,12 @@ def propose(
         Equal seeds give equal proposals.
     done : callable
         Called after each of ``d`` times as many searches as there are vocabularies.
+
+    Returns
+    -------
+    Proposals
+        Of each state, in terms of the dictionary; the note counts the expressions on all fronts, those
+        that no dictionary says included.
     """
     symbols = _symbols(states.shape[1])
     rows = np.unique(np.linspace(0, len(states) - 1, _MOST_SAMPLES).astype(int))
@@ -107,11 +91,12 @@ def propose(
                     by_structure[side.structure] = min(side, known, key=lambda s: s.score)
             done()
         sides.append(sorted(by_structure.values(), key=lambda s: s.score))
-    return Proposals(sides, found)
+    said = sum(map(len, sides))
+    return Proposals(sides, f"{found} right-hand sides found by Operon, {said} of them of known terms")
 
 
 def fitted_proposals(
-    observations: Observations, proposals: Proposals, best: Candidate, kept: int
+    observations: Observations, proposals: Proposals, best: Candidate, kept: int, name: str
 ) -> list[Candidate]:
     """Proposals fitted to noisy trajectories.
 
@@ -128,6 +113,8 @@ def fitted_proposals(
         The best so far.
     kept : int
         So many of each state are fitted.
+    name : str
+        Of the proposer, in the candidates' origins.
 
     Returns
     -------
@@ -141,7 +128,7 @@ def fitted_proposals(
     candidates: list[Candidate] = []
 
     def fit(sides: Sequence[StateEquation]) -> float:
-        item = together(sides, observations.start, Stage.GENETIC)
+        item = together(sides, observations.start, Stage.PROPOSED, name)
         if not item.support.any():
             return np.inf
         new, _ = refine(observations, item, observations.path)

@@ -1,6 +1,5 @@
-"""Genetic programming by Operon, where it is installed: right-hand sides of one state."""
+"""Genetic programming by Operon: right-hand sides of one state."""
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,9 +10,6 @@ from fim_dynsys.fields.expressions import parse
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
-
-INSTALL = "pip install fim-dynsys[operon]"
-"""How to install what is optional."""
 
 _DIGITS = 12  # with which constants are handed over
 _LOCAL_STEPS = 5  # of Levenberg-Marquardt on the constants of each individual
@@ -57,11 +53,6 @@ GENETIC = GeneticEffort(
 """Of `auto` where minutes are allowed."""
 
 
-def is_installed() -> bool:
-    """Whether the package pyoperon is there, without importing it."""
-    return importlib.util.find_spec("pyoperon") is not None
-
-
 def front(
     states: np.ndarray,
     slopes: np.ndarray,
@@ -92,11 +83,6 @@ def front(
         Equal seeds give equal expressions, as long as time does not run out.
     max_seconds : int, optional
         After which Operon stops.
-
-    Raises
-    ------
-    ImportError
-        If pyoperon is not installed: ``pip install fim-dynsys[operon]``.
 
     References
     ----------

@@ -6,10 +6,11 @@ import sympy
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import observe
-from fim_dynsys.search.genetic.proposals import Proposals, fitted_proposals, interpolated
-from fim_dynsys.search.genetic.translation import translated
 from fim_dynsys.search.origins import Stage
-from fim_dynsys.search.state_equations import StateEquation, combined, state_equations_of, together
+from fim_dynsys.search.proposers import Proposals
+from fim_dynsys.search.state_equations import StateEquation, together
+from fim_dynsys_operon.proposals import fitted_proposals, interpolated
+from fim_dynsys_operon.translation import translated
 
 X, Y = SYMBOLS = sympy.symbols("x0 x1", real=True)
 STATES = np.random.default_rng(0).uniform(0.2, 1.5, (200, 2))
@@ -74,31 +75,6 @@ def test_terms_that_others_explain_are_left_out():
     assert side.structure != StateEquation.regressed(rows[:1], STATES, STATES[:, 0]).structure
 
 
-def test_sides_together_share_equal_numbers():
-    terms = Dictionary([[1, 0], [0, 1]], [0, 4], [0, 0], [1.0, 2.0])
-    first = StateEquation(terms, np.array([1.0, -2.0]), ((1, 0),))
-    item = together([first, first.subset([1], [3.0], 0.0)], np.zeros((1, 2)), Stage.GENETIC)
-    assert item.coefficients.tolist() == [[1.0, 0.0], [-2.0, 3.0]]
-    assert item.numbers.tolist() == [2.0]
-    assert item.origin.text() == "genetic programming: hill x0"
-    for side, expected in zip(state_equations_of(item), ([1.0, -2.0], [3.0]), strict=True):
-        assert side.coefficients.tolist() == expected
-    assert state_equations_of(item)[1].free == ((0, 0),)
-
-
-def test_one_state_at_a_time_is_replaced():
-    costs = {"a": 3.0, "b": 1.0, "c": 2.0, "d": 0.5}
-    seen = []
-
-    def fit(sides):
-        seen.append("".join(sides))
-        return sum(costs[side] for side in sides)
-
-    combined([["a", "b"], ["c", "d"]], ["a", "c"], 5.0, fit)
-    assert min(seen, key=lambda s: sum(costs[k] for k in s)) == "bd"
-    assert seen[:3] == ["ac", "ac", "bc"]  # the best of all first, then about the given ones
-
-
 def test_quintic_splines_give_the_slopes_of_exact_samples():
     t = np.linspace(0.0, 6.0, 100)
     observations = observe([(t, np.stack([np.cos(2 * t), -np.sin(2 * t)], axis=1))])
@@ -116,11 +92,10 @@ def test_proposals_are_thinned_and_fitted_to_noisy_trajectories():
     ((states, slopes),) = observations.splines
     angle = float(observations.scale[0])
     rows = translated(sympy.sin(1.002 * angle * X) + 0.1 * X + 0.1, (X,), POSITIVE[:1])
-    proposals = Proposals([[StateEquation.regressed(rows, states, slopes[:, 0])]], 1)
-    worse = together(
-        [StateEquation(Dictionary([[1]]), np.array([0.1]), ())], observations.start, Stage.GENETIC
-    )
-    best = fitted_proposals(observations, proposals, worse, 1)[0]
+    proposals = Proposals([[StateEquation.regressed(rows, states, slopes[:, 0])]], "one")
+    worse = together([StateEquation(Dictionary([[1]]), np.array([0.1]), ())], observations.start, Stage.GIVEN)
+    best = fitted_proposals(observations, proposals, worse, 1, "guesses")[0]
+    assert best.origin.text().startswith("guesses: sin x0")
     (name,) = best.dictionary.names()
     assert name.startswith("sin(")
     assert best.numbers[0] == pytest.approx(angle, rel=0.02)

@@ -1,1 +1,0 @@
-"""Proposals of genetic programming, an optional package, for the searches that fit trajectories."""
