@@ -33,6 +33,7 @@ VARIANCE_FLOOR = 1e-5
 _FAST, _FAR, _NOISY = 2.5, 0.5, 4.0
 """Times the usual speed, standard deviations and noise levels from a sample to the next: a transient."""
 _ROUNDS = 4  # of the usual speed: spikes have most of its mean square
+_SMOOTH = 0.2  # of the samples, at least: where more are beside kinks, too few would say what the noise is
 _CALM = 0.5  # of the samples, at least: where more are in transients, these are the motion
 
 
@@ -154,23 +155,28 @@ def pseudo_residuals(t: ArrayLike, x: ArrayLike) -> tuple[np.ndarray, np.ndarray
     return (x[centre] - interpolated) / unit[:, None], np.prod(nodes, axis=1) / unit
 
 
-def noise_model(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseModel:
+def noise_model(
+    trajectories: Sequence[tuple[np.ndarray, np.ndarray]], kinks: Sequence[np.ndarray] | None = None
+) -> NoiseModel:
     """Level and distribution of the noise from pseudo-residuals, by likelihood.
 
     A pseudo-residual is noise and the error of the cubic, which is taken for normal with a standard deviation
     in proportion to the product of the four gaps. Where gaps differ, the two are distinguished; otherwise
     noise is overestimated where samples are few for the motion between them. An error is assumed where
     it gains more than the logarithm of the number of residuals in twice the log-likelihood. Residuals beside
-    fast transients, such as the jumps of a relaxation oscillation, say nothing of the noise and are left out.
+    fast transients, such as the jumps of a relaxation oscillation, say nothing of the noise and are left out,
+    and so are those across a kink.
 
     Parameters
     ----------
     trajectories : list of (t (n,), x (n, d))
         Complete samples; ones with fewer than 9 samples say nothing and are left out.
+    kinks : list of arrays (n,) of bool, optional
+        Samples at which rates jump, since an input does; default: none.
 
     Returns
     -------
-    NoiseLaw
+    NoiseModel
         The likeliest of `ADDITIVE_SHARES` and `INTERPOLATION_SHARES`; with level 0 where no trajectory is
         long enough.
     """
@@ -192,6 +198,10 @@ def noise_model(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseM
     typical = NORMAL * np.median(np.abs(residuals), axis=0)
     calm = ~np.concatenate([_in_transients(t, x, typical) for t, x in long_enough])
     calm |= calm.mean(axis=0) < _CALM
+    if kinks is not None:
+        across = [k[1:-3] | k[2:-2] | k[3:-1] for k in kinks if len(k) >= 9]
+        smooth = calm & ~np.concatenate(across)[:, None]
+        calm = np.where(smooth.mean(axis=0) < _SMOOTH, calm, smooth)
     n = calm.sum(axis=0)
     levels, deviances = [], []
     for interpolation in INTERPOLATION_SHARES if uneven else INTERPOLATION_SHARES[:1]:

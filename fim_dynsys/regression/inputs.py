@@ -66,6 +66,13 @@ def curves(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> Curves:
     return Curves(np.ascontiguousarray(found), error, kinds, sure)
 
 
+def kinks(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> np.ndarray:
+    """Samples (n,) at which inputs (n, m) jump, and rates of states with them."""
+    jumps = np.array([kind == Hold.PREVIOUS for kind in curves(t, u, hold).hold], dtype=bool)
+    changed = (np.diff(u, axis=0, prepend=u[:1]) != 0.0) & jumps
+    return changed.any(axis=1)
+
+
 def _splines(t: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Cubics (n - 1, 4, m) through samples and errors (m,), by the better of two interpolations for each."""
     from scipy.interpolate import Akima1DInterpolator, CubicSpline  # deferred: fits without inputs need none

@@ -21,7 +21,7 @@ from fim_dynsys.regression.criteria import (
 )
 from fim_dynsys.regression.dimensionless import dimensionless
 from fim_dynsys.regression.gaps import smoothed_between
-from fim_dynsys.regression.inputs import Curves, Inputs
+from fim_dynsys.regression.inputs import Curves, Inputs, kinks
 from fim_dynsys.regression.inputs import curves as interpolated
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother, smallest_gap
 from fim_dynsys.regression.thinning import MANY, stretches, thin
@@ -595,7 +595,9 @@ def observe(
     size = np.where(size > 0, size, 1.0)
     longest = max(t[-1] - t[0] for t, _ in samples)
     samples = [((t - t[0]) / longest, x / size) for t, x in samples]
-    noise = noise_model(samples)
+    hold = Hold.AUTO if inputs is None else inputs.hold
+    driven = [kinks(t, u, hold) for (t, _), u in zip(samples, known, strict=True)] if inputs else None
+    noise = noise_model(samples, driven)
     level = noise.level * size
     if sum(len(t) for t, _ in given) > MANY:
         level = noise_model(stretches(given, MANY)[0]).level
@@ -611,7 +613,6 @@ def observe(
     for k, ((_, z), (states, _)) in enumerate(zip(samples, smooth, strict=True)):
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = noise.weights(states)
-    hold = Hold.AUTO if inputs is None else inputs.hold
     between = [interpolated(t, u, hold) for (t, _), u in zip(samples, at_samples, strict=True)]
     return Observations(
         samples,

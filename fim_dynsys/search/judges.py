@@ -92,7 +92,7 @@ class OfFamilies:
 
     def prices(self, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
         """See `Judge`."""
-        price = 2.0 * math.log(len(families(search.observations.angle)))
+        price = 2.0 * math.log(len(families(search.observations.angle, search.observations.n_inputs)))
         return np.array([price * c.n_functions for c in candidates])
 
 

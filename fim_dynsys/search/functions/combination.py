@@ -13,7 +13,7 @@ from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.functions.exploration import Exploration, Selection
 from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, families
 from fim_dynsys.search.functions.reduction import reduced
-from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
+from fim_dynsys.search.functions.regressions import Integrals, Surrogate, bent, follow, smooth
 from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.pruning import assumed_variance, refine
 from fim_dynsys.search.restrictions import Restriction
@@ -21,6 +21,8 @@ from fim_dynsys.search.restrictions import Restriction
 _MONOMIALS = 15  # of the largest degree up to 4 with so few terms
 _SEGMENTS = 5  # pieces of a path over which rates are integrated
 _CLOSE = 1.5  # times the noise variance: a path that is nearer the data is better than a smoothed one
+_HARDLY_NOISY = 0.01  # of the signal: samples are nearer the path than smoothing is where inputs jump
+_OF_A_SWITCH = 2  # values of an input
 _PARTNERS = 10  # of each family that is combined with others
 _REPEATS = 2  # times terms are selected again about the path of the fit before
 _NEAR = 3.0  # standard errors within which a number may be a round one
@@ -94,7 +96,7 @@ def grow_functions(
     identification of nonlinear dynamics, Proc. R. Soc. A 476 (2020) 20200279, sect. 3.
     """
     observations = search.observations
-    tried = families(observations.angle)
+    tried = _of_many_values(families(observations.angle, observations.n_inputs), observations)
     tolerances = _tolerances(observations)
     exploration = _explore_along(search, candidate, len(tried))
     ranked = exploration.ranked(tried, tolerances)
@@ -125,6 +127,19 @@ def grow_functions(
     return judge(observations, [reduced(m) for m in finite])
 
 
+def _of_many_values(tried: list[list[Bundle]], observations: Observations) -> list[list[Bundle]]:
+    """Families but those of inputs with two values, of which every function is a straight line."""
+    values = np.concatenate(observations.inputs)
+    switches = {
+        observations.dim + k for k, column in enumerate(values.T) if len(np.unique(column)) <= _OF_A_SWITCH
+    }
+    return [
+        starts
+        for starts in tried
+        if not any(f.coordinate in switches or f.partner in switches for f in starts[0].functions)
+    ]
+
+
 def _tolerances(observations: Observations) -> tuple[float, ...]:
     """Factors of the noise variance: 1, and up to residuals of a tenth of the signal on noise-free data."""
     coarsest = float(np.mean(observations.signal_variance / observations.noise_variance)) / _COARSEST
@@ -136,7 +151,11 @@ def _explore_along(search: Search, candidate: Candidate, families: int) -> Explo
     observations = search.observations
     variance = candidate.variance
     close = variance is not None and (variance < _CLOSE * observations.noise_variance).all()
-    pieces = follow(observations, candidate) if close else None
+    level = np.sqrt(observations.noise_variance / observations.signal_variance)
+    if observations.n_inputs and (level < _HARDLY_NOISY).all():
+        pieces = bent(observations, candidate)
+    else:
+        pieces = follow(observations, candidate) if close else None
     integrals = Integrals(
         observations,
         smooth(observations) if pieces is None else pieces,

@@ -145,7 +145,7 @@ def radians_per_unit(trajectories: Trajectories) -> np.ndarray:
     return np.array([_RADIANS.get(unit.strip(), np.nan) for unit in units])
 
 
-def families(angle: np.ndarray) -> list[list[Bundle]]:
+def families(angle: np.ndarray, n_inputs: int = 0) -> list[list[Bundle]]:
     """Bundles for every coordinate, from the textbooks of mechanics, chemistry and biology.
 
     Numbers start at several multiples of each state's root mean square; angles have frequencies 1 and 2,
@@ -157,6 +157,8 @@ def families(angle: np.ndarray) -> list[list[Bundle]]:
     ----------
     angle : array (d,)
         Root mean square of each state, the unit of the arguments, in radians; nan where it is no angle.
+    n_inputs : int
+        Of these, last: functions of each state are none of inputs.
 
     Returns
     -------
@@ -170,7 +172,8 @@ def families(angle: np.ndarray) -> list[list[Bundle]]:
         for e in range(c + 1, dim):
             difference = tuple(Function(kind, c, -angle[c], angle[e], e) for kind in (Kind.SIN, Kind.COS))
             out.append([Bundle(f"difference of angles {named(c)}, {named(e)}", difference, degree=0)])
-    out += _rings(angle) if dim > 1 else []
+    states = angle[: dim - n_inputs]
+    out += _rings(states) if len(states) > 1 else []
     return [
         starts for starts in out if not any(np.isnan((f.inner, f.second)).any() for f in starts[0].functions)
     ]
@@ -272,6 +275,7 @@ def _rings(angle: np.ndarray) -> list[list[Bundle]]:
             name = f"{kind.name.lower()} {order} of each"
             out.append([ring(name, kind, [k] * dim, float(order)) for k in (1.0, 2.0)])
     out.append([ring("saturation of each", Kind.HILL, [k] * dim, degree=1) for k in (1.0, 3.0)])
+    out.append([ring("root of each", Kind.POWER, [1.0] * dim, 0.5, fixed=True)])
     out.append([ring("tanh of each", Kind.TANH, [k] * dim) for k in (1.0, 3.0)])
     out.append([ring("sine of each", Kind.SIN, list(angle), fixed=True)])
     if dim > 2:

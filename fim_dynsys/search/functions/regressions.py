@@ -1,5 +1,6 @@
 """Trajectories as linear regressions on forcings: integrated along a path, or linearised about one."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -69,6 +70,42 @@ def follow(observations: Observations, candidate: Candidate) -> list[Piece] | No
         steps, times, observed, curves = _grid(t, inputs, limits)
         field, begun = used.coefficients[None], start[None, None]
         path = rollout(used.dictionary, field, begun, times[None], STEP_LIMIT, inputs=curves[None])[0, 0]
+        if not np.isfinite(path).all():
+            return None
+        pieces.append(Piece(path, steps, observed, curves))
+    return pieces
+
+
+def bent(observations: Observations, candidate: Candidate) -> list[Piece] | None:
+    """Paths of a candidate from each sample to the next, bent so that they meet it, for `Integrals`.
+
+    Of samples that are hardly noisy they are nearer the truth than a smoothed path where an input jumps, and
+    than a path of a candidate that is only nearly right.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    candidate : Candidate
+        Terms and coefficients.
+
+    Returns
+    -------
+    list or None
+        None where the candidate diverges.
+    """
+    used, pieces = _in_use(candidate), []
+    field = used.coefficients[None]
+    for (t, z), inputs, limits in zip(
+        observations.samples, observations.curves, observations.limits, strict=True
+    ):
+        steps, times, observed, curves = _grid(t, inputs, limits)
+        path = np.empty((len(times), z.shape[1]))
+        for k, (a, b) in enumerate(itertools.pairwise((2 * observed).tolist())):
+            begun, within = z[k][None, None], times[None, a : b + 1]
+            part = rollout(used.dictionary, field, begun, within, STEP_LIMIT, inputs=curves[None, a:b])[0, 0]
+            path[a:b] = (part + (z[k + 1] - part[-1]) * np.linspace(0.0, 1.0, b - a + 1)[:, None])[:-1]
+        path[-1] = z[-1]
         if not np.isfinite(path).all():
             return None
         pieces.append(Piece(path, steps, observed, curves))
