@@ -180,3 +180,47 @@ def test_a_field_that_is_not_forced_is_no_forced_field():
     with pytest.raises(ValueError, match=r"inputs such as sin\(2 t\)"):
         model = fim_dynsys.load("sindy-strong").fit(NOISY, T, u=force(T))
         ForcedField(model.field_.extended, model.field_.input_names)
+
+
+def pumped(rates, x0, on, n=60, every=0.25):
+    """A record under a pump that gives ``on`` (n,) from each sample to the next."""
+    t, x = every * np.arange(n), [np.array(x0)]
+    for u in on[:-1]:
+        x.append(path(lambda _, state, u=u: rates(state, u), x[-1], np.array([0.0, every]))[-1])
+    return np.array(x), t
+
+
+PUMP = np.full(60, 0.3)
+for _begins in (2, 17, 33, 48):
+    PUMP[_begins : _begins + 3] = 1.0
+PUMPED = {
+    "tanks": (
+        lambda x, u: [
+            u - 0.8 * np.sqrt(x[0]),
+            0.8 * np.sqrt(x[0]) - 0.9 * np.sqrt(x[1]),
+        ],
+        [1.0, 0.8],
+        "x1^0.5",
+    ),
+    "chemostat": (
+        lambda x, u: [
+            x[0] * (1.2 * x[1] / (0.5 + x[1]) - u),
+            u * (2.0 - x[1]) - 1.2 * x[1] / (0.5 + x[1]) * x[0],
+        ],
+        [0.5, 1.0],
+        "1.2 x0 x1 / (0.5 + x1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUMPED)
+def test_functions_are_found_under_pulses(name):
+    """Each pulse bends the states, so that smoothing misses them: there is no noise, and it is seen."""
+    rates, x0, term = PUMPED[name]
+    pumps = PUMP, np.roll(PUMP, 5)
+    (x, t), (z, s) = pumped(rates, x0, pumps[0]), pumped(rates, x0[::-1], pumps[1])
+    model = fim_dynsys.load("auto", progress=False).fit([x, z], [t, s], u=list(pumps))
+    assert model.field_.fit_info.noise_level.max() < 0.01
+    assert term in model.equations(precision=2)[1]
+    expected = np.array([rates(*pair) for pair in zip(x, PUMP, strict=True)])
+    assert np.abs(model.predict(x, PUMP) - expected).max() < 2e-3 * expected.std()

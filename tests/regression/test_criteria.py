@@ -133,3 +133,15 @@ def test_few_samples():
         pseudo_residuals(np.arange(4.0), np.ones((4, 1)))
     noise = noise_model([(np.arange(4.0), np.ones((4, 2)))])
     np.testing.assert_array_equal(noise.level, 0.0)
+
+
+def test_what_an_input_bends_is_no_noise():
+    """Slopes that jump at known samples look like noise, and are none."""
+    t = np.arange(60.0)
+    jumps = np.zeros(60)
+    jumps[[9, 21, 32, 46]] = 1.0, -2.0, 2.0, -1.0
+    x = np.cumsum(np.cumsum(jumps))[:, None] + np.sin(0.05 * t)[:, None]
+    bends = np.roll(jumps != 0.0, -1)  # a slope is that to the next sample
+    taken = noise_model([(t, x)]).level
+    assert noise_model([(t, x)], [bends]).level < 1e-3 * taken
+    assert noise_model([(t, x)], [np.ones(60, dtype=bool)]).level == taken
