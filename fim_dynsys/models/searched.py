@@ -185,7 +185,7 @@ def searched(
                 exact.fit(c for c in found.members[:_DOUBTED] if _hardly_misses(c))
             if not exact.settled:
                 return found
-    return Portfolio.of_exact(search, exact.answers, notes)
+    return Portfolio.of_exact(exact.search, exact.answers, notes)
 
 
 def _hardly_misses(candidate: Candidate) -> bool:

@@ -83,6 +83,7 @@ def every(observations: Observations, stride: int) -> Observations:
         inputs=[u[kept] for u, kept in zip(observations.inputs, rows, strict=True)],
         curves=[np.zeros((len(kept) - 1, 4, 0)) for kept in rows],
         known=None,
+        cut=None,
     )
 
 

@@ -254,3 +254,30 @@ def test_both_kinks_of_chuas_circuit_are_found(noise):
     assert "|x0 + 1|" in model.equations()[0] and "|x0 - 1|" in model.equations()[0]
     rates = field(x)
     assert np.abs(model.field_(x) - rates).mean() < max(1e-4, noise) * np.abs(rates).mean()
+
+
+@pytest.mark.parametrize("kind", ["fim-ode", "auto"])
+def test_chaos_is_fitted_over_windows(kind, tmp_path):
+    """Rounding to single precision grows beyond the attractor in twenty units of time; this record has 75."""
+    field = CallableField(
+        lambda x: np.stack(
+            [
+                10.0 * (x[:, 1] - x[:, 0]),
+                x[:, 0] * (28.0 - x[:, 2]) - x[:, 1],
+                x[:, 0] * x[:, 1] - 8.0 / 3.0 * x[:, 2],
+            ],
+            1,
+        ),
+        3,
+    )
+    t = 0.05 * np.arange(1500)
+    x = simulate(field, [-8.0, 7.0, 27.0], t, rtol=1e-11, atol=1e-13).x[0].astype(np.float32).astype(float)
+    model = fim_dynsys.load(kind).fit(x, t)
+    assert model.field_.fit_info.inference.judge is Judge.EXACT
+    assert np.count_nonzero(model.field_.coefficients) == 7
+    assert np.abs(model.field_(x) - field(x)).max() < 1e-6 * np.abs(field(x)).max()
+    assert model.field_.fit_info.initial_states.shape == (1, 3)
+    assert model.alternatives_
+    assert all(np.isfinite(member(x[:2])).all() for member in model.ensemble(3, seed=0))
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fim_dynsys.load_fitted(tmp_path / "model").predict(x), model.predict(x))

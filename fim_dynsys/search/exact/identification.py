@@ -9,7 +9,7 @@ import numpy as np
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.precise import RESOLVED, Precise, resolution
-from fim_dynsys.regression.windows import every
+from fim_dynsys.regression.windows import every, in_windows
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.models import (
     NOISE_FREE,
@@ -48,6 +48,7 @@ from fim_dynsys.search.state_equations import StateEquation, combined, state_equ
 SURE = 2e-3
 """Of the signal: models that miss less, and nothing systematic, need no other search beside them."""
 
+_WINDOW = 50.0  # units of time: over much longer ones rounding grows beyond the samples of chaotic records
 _MOST_SAMPLES = 3000  # among which models are sought; more are thinned
 _GAP, _FEWEST = 0.1, 150  # units of time between samples that suffice to find a model, and samples
 _CHECKED = 6  # models of thinned samples that are fitted to all samples
@@ -74,7 +75,7 @@ _RESOLVED = 50.0  # times what counts as rounding, and the error of usual simula
 
 
 class ExactSearch:
-    """Models of one data set, each structure fitted once.
+    """Models of one data set, each structure fitted once, over windows of long records.
 
     Parameters
     ----------
@@ -84,13 +85,19 @@ class ExactSearch:
         As they were given, for their rounding.
     composed : bool
         Whether functions of squares and of reciprocals are sought where no others do.
+
+    Attributes
+    ----------
+    search : Search
+        The same over the windows, from whose starts models are fitted.
     """
 
     def __init__(
         self, search: Search, samples: Sequence[tuple[np.ndarray, np.ndarray]], composed: bool = False
     ) -> None:
-        self._search, self._composed = search, composed
-        self._precise = Precise.of(search.observations, resolution(samples))
+        self.search = replace(search, observations=in_windows(search.observations, _WINDOW))
+        self._search, self._composed = self.search, composed
+        self._precise = Precise.of(self.search.observations, resolution(samples))
         self._fits: dict[bytes, ExactModel | None] = {}
         self._pruned: set[bytes] = set()
         self._varied: set[bytes] = set()  # models about which structures were sought
