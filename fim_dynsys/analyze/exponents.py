@@ -34,6 +34,7 @@ _LONGEST_SEGMENT = 3.0  # in the same: support is looked at between segments onl
 # Tangent vectors may part by so many powers of e within a segment: at tolerance 1e-6 the shortest is then
 # still known to some per cent in the worst piece, and far better in the others.
 _SPREAD = 10.0
+_BESIDE = 0.02  # of the range of a path: a jump that it slides along is nearer
 _PILOT = 16  # segments that find their own length, which at most doubles from one to the next: 65,000 times
 _FEWEST_SEGMENTS = 40  # ten to a block before errors are believed
 # Whatever the budget: half of them may be left out, and `_BLOCKS` blocks need two each.
@@ -269,6 +270,7 @@ def lyapunov(
             estimate = _Estimate(followed, x, length, unit, jumps)
             estimate.run(precision, budget, progress)
     except _Failure as failure:
+        jumps = failure.jumps or jumps
         warn(
             f"lyapunov: the orbit through {x0} could not be followed ({failure.status.name}"
             f"{'; ' * bool(jumps)}{jumps}); its exponents are NaN.",
@@ -285,9 +287,9 @@ def lyapunov(
 class _Failure(Exception):
     """The integration of the orbit or of a piece of it failed."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, jumps: str = "") -> None:
         super().__init__(status)
-        self.status = Status(int(status))
+        self.status, self.jumps = Status(int(status)), jumps
 
 
 def _checked(
@@ -372,8 +374,26 @@ def _follow(field: CountedField, x0: np.ndarray, t: np.ndarray, budget: int) -> 
     escape = 1e6 * max(1.0, float(np.abs(x0 / field.scales.length).max()))
     solution = integrate([field], x0[None], t, rtol=_RTOL, max_steps=int(steps), escape=escape)
     if solution.status[0] in FAILURES:
-        raise _Failure(solution.status[0])
+        raise _Failure(solution.status[0], _jumps_beside(field, solution.x[0]))
     return solution.x[0]
+
+
+def _jumps_beside(field: CountedField, path: np.ndarray) -> str:
+    """Where the field jumps beside the end of a path (n, d) that failed, nan behind it, in words.
+
+    An orbit that slides along a jump crosses it again and again, in ever smaller steps.
+    """
+    path = path[np.isfinite(path).all(axis=1)]
+    if len(path) < 2:
+        return ""
+    size = np.maximum(np.ptp(path, axis=0), 1e-3 * np.abs(path).max(axis=0))
+    size = np.where(size > 0.0, size, 1.0)
+    speed = np.sqrt(np.mean(field(path) ** 2, axis=0))
+    reach = _BESIDE * np.diag(size)
+    found = discontinuities(field, path[-1] - reach, path[-1] + reach, np.where(speed > 0, speed, 1.0))
+    if not found:
+        return ""
+    return f"it stays where {described(found, field.inner.state_names, size)}, see limit_cycles(...).sliding"
 
 
 # -------------------------------------------------------------------- the estimate

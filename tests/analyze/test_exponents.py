@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fim_dynsys import AffineField, CallableField, Trajectories, systems
+from fim_dynsys import AffineField, CallableField, SymbolicField, Trajectories, systems
 from fim_dynsys.analyze.exponents import lyapunov
 from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.simulation.problem import Status
@@ -173,3 +173,11 @@ def test_exponents_of_large_states():
 
     found = lyapunov(CallableField(rates, 2), [scale, 0.0], n_pieces=32, budget=600_000)
     assert found.exponents == pytest.approx([0, -1.0594], abs=2e-3) and found.settled
+
+
+def test_an_orbit_that_slides_is_said_to():
+    """A block sticks to a belt: its orbit cannot be followed in steps, and the warning says where."""
+    belt = SymbolicField({"x": "v", "v": "-x + 0.4*sign(0.2 - v)/(1 + 2*abs(0.2 - v))"})
+    with pytest.warns(SimulationWarning, match=r"stays where v' jumps near .*v = 0\.2, see limit_cycles"):
+        spectrum = lyapunov(belt, [1.0, 0.0], budget=100_000)
+    assert np.isnan(spectrum.exponents).all()
