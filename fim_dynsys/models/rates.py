@@ -29,6 +29,7 @@ _FOLLOWED = 0.9  # R2 of a path whose states are closer to the true ones than sm
 _RIDGE = 1e-12  # of a term's sum of squares
 _FREE = 2  # values for each number that a regression of rates may have
 _ROUNDS, _ALONG_ITS_PATH = 2, 2  # of proposing terms, and of fits, each along the path of the last
+_CONTRADICTED = 10.0  # times the variance that a regression of the rates leaves
 _HELD = 1e4  # times their precision, by which numbers stay where they are
 _MIXED_UP_TO = 4  # states: beyond, all equations are of one kind
 
@@ -104,7 +105,8 @@ def informed_by_rates(
 ) -> FittedField | None:
     """The field that trajectories and measured rates support together.
 
-    The terms of each equation are those of the field found without the rates, or those that the rates alone
+    Where no path follows the trajectories, and what was found is far from the rates, the rates decide alone.
+    Else the terms of each equation are those of the field found without the rates, or those that the rates
     suggest, by the smallest BIC of both kinds of data. Coefficients are fitted to both: the regression of
     the rates, weighted by the errors that they turn out to have, is prior knowledge of the trajectory fit.
 
@@ -126,24 +128,18 @@ def informed_by_rates(
     """
     whole = completed(None, trajectories, sigma)
     search, start = _search(field, whole.trajectories, errors_of_pairs(whole))
-    seen = search.observations
-    states, slopes = _at_rates(field, trajectories, rates)
-    measured = slopes * seen.time_unit / seen.scale
-    best: _Fit | None = None
-    tried: set[bytes] = set()
-    support = start != 0.0
-    for _ in range(_ROUNDS):
-        known = _Rates.of(search.dictionary.evaluate(states / seen.scale), measured)
-        for mixed in _mixed(support, known.support):
-            if mixed.tobytes() not in tried:
-                tried.add(mixed.tobytes())
-                found = _fitted(search, measured, states, mixed, (field, trajectories, rates))
-                best = found if best is None or (found is not None and found.score < best.score) else best
-        if best is None:
-            return None
-        support, states = best.candidate.support, best.states
-    assert best is not None
+    about = field, trajectories, rates
+    best = _of_both(search, start != 0.0, about)
+    if best is not None and _contradicts(best, search, about):
+        at_samples = field.with_fit_info(replace(field.fit_info, path_r2=None))  # its path may lead astray
+        other = _of_both(search, start != 0.0, (at_samples, trajectories, rates))
+        best = min((fit for fit in (best, other) if fit is not None), key=lambda fit: fit.score)
+        if not (field.fit_info.path_r2 or 0.0) > _FOLLOWED and _contradicts(best, search, about):
+            return of_rates_alone(trajectories, rates)  # samples too far apart for any path, as of chaos
+    if best is None:
+        return None
     candidate, fit, known = best.candidate, best.fit, best.rates
+    seen = search.observations
     errors = np.sqrt(known.variance) * seen.scale / seen.time_unit
     said = ", ".join(f"{e:.2g}" for e in errors)
     facts = replace(field.fit_info.inference, refined=True).noting(
@@ -156,6 +152,40 @@ def informed_by_rates(
     scaled = np.abs(search.dictionary.rescaled(spread, seen.scale, seen.time_unit)[1])
     inner = np.zeros((len(scaled), len(answer.dictionary.numbers)))
     return FittedField.of(answer, np.column_stack([scaled, inner]))
+
+
+_About = tuple[DictionaryField, Trajectories, Sequence[np.ndarray]]
+"""A field, the context, and its rates."""
+
+
+def _of_both(search: Search, support: np.ndarray, about: _About) -> "_Fit | None":
+    """The best fit to trajectories and rates, of the terms (m, d) of a field and those of the rates."""
+    seen = search.observations
+    states, slopes = _at_rates(*about)
+    measured = slopes * seen.time_unit / seen.scale
+    best: _Fit | None = None
+    tried: set[bytes] = set()
+    for _ in range(_ROUNDS):
+        known = _Rates.of(search.dictionary.evaluate(states / seen.scale), measured)
+        for mixed in _mixed(support, known.support):
+            if mixed.tobytes() not in tried:
+                tried.add(mixed.tobytes())
+                found = _fitted(search, measured, states, mixed, about)
+                best = found if best is None or (found is not None and found.score < best.score) else best
+        if best is None:
+            return None
+        support, states = best.candidate.support, best.states
+    return best
+
+
+def _contradicts(found: "_Fit", search: Search, about: _About) -> bool:
+    """Whether a fit leaves far more of the rates of some state than their regression on the samples does."""
+    seen = search.observations
+    pairs = zip(about[1].arrays(), about[2], strict=True)
+    both = np.concatenate([np.concatenate([x, rates], axis=1) for (_, x), rates in pairs])
+    states, slopes = np.split(both[np.isfinite(both).all(axis=1)], 2, axis=1)
+    alone = _Rates.of(search.dictionary.evaluate(states / seen.scale), slopes * seen.time_unit / seen.scale)
+    return bool((found.rates.variance > _CONTRADICTED * alone.variance).any())
 
 
 def of_rates_alone(trajectories: Trajectories, rates: Sequence[np.ndarray]) -> FittedField:
@@ -290,7 +320,7 @@ def _fitted(
     measured: np.ndarray,
     states: np.ndarray,
     support: np.ndarray,
-    about: tuple[DictionaryField, Trajectories, Sequence[np.ndarray]],
+    about: _About,
 ) -> _Fit | None:
     """The fit of a support (m, d) to trajectories and rates, at states that follow its own path."""
     if not support.any():
