@@ -128,7 +128,7 @@ def grow_functions(
 
 
 def _of_many_values(tried: list[list[Bundle]], observations: Observations) -> list[list[Bundle]]:
-    """Families but those of inputs with two values, of which every function is a straight line."""
+    """The families without those of a switch: any function of two values is a straight line."""
     values = np.concatenate(observations.inputs)
     switches = {
         observations.dim + k for k, column in enumerate(values.T) if len(np.unique(column)) <= _OF_A_SWITCH

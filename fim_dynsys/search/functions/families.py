@@ -158,7 +158,7 @@ def families(angle: np.ndarray, n_inputs: int = 0) -> list[list[Bundle]]:
     angle : array (d,)
         Root mean square of each state, the unit of the arguments, in radians; nan where it is no angle.
     n_inputs : int
-        Of these, last: functions of each state are none of inputs.
+        Of these, the last ones. Families of all states at once leave them out.
 
     Returns
     -------
