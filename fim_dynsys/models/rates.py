@@ -130,11 +130,12 @@ def informed_by_rates(
     search, start = _search(field, whole.trajectories, errors_of_pairs(whole))
     about = field, trajectories, rates
     best = _of_both(search, start != 0.0, about)
-    if best is not None and _contradicts(best, search, about):
-        at_samples = field.with_fit_info(replace(field.fit_info, path_r2=None))  # its path may lead astray
-        other = _of_both(search, start != 0.0, (at_samples, trajectories, rates))
+    # the states of the samples, not those of the field's path, which may lead astray
+    at_samples = field.with_fit_info(replace(field.fit_info, path_r2=None)), trajectories, rates
+    if best is not None and _contradicts(best, search, at_samples):
+        other = _of_both(search, start != 0.0, at_samples)
         best = min((fit for fit in (best, other) if fit is not None), key=lambda fit: fit.score)
-        if not (field.fit_info.path_r2 or 0.0) > _FOLLOWED and _contradicts(best, search, about):
+        if not (field.fit_info.path_r2 or 0.0) > _FOLLOWED and _contradicts(best, search, at_samples):
             return of_rates_alone(trajectories, rates)  # samples too far apart for any path, as of chaos
     if best is None:
         return None
@@ -178,12 +179,10 @@ def _of_both(search: Search, support: np.ndarray, about: _About) -> "_Fit | None
     return best
 
 
-def _contradicts(found: "_Fit", search: Search, about: _About) -> bool:
+def _contradicts(found: "_Fit", search: Search, at_samples: _About) -> bool:
     """Whether a fit leaves far more of the rates of some state than their regression on the samples does."""
     seen = search.observations
-    pairs = zip(about[1].arrays(), about[2], strict=True)
-    both = np.concatenate([np.concatenate([x, rates], axis=1) for (_, x), rates in pairs])
-    states, slopes = np.split(both[np.isfinite(both).all(axis=1)], 2, axis=1)
+    states, slopes = _at_rates(*at_samples)
     alone = _Rates.of(search.dictionary.evaluate(states / seen.scale), slopes * seen.time_unit / seen.scale)
     return bool((found.rates.variance > _CONTRADICTED * alone.variance).any())
 

@@ -68,9 +68,14 @@ def curves(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> Curves:
 
 def kinks(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> np.ndarray:
     """Samples (n,) at which inputs (n, m) jump, and rates of states with them."""
-    jumps = np.array([kind == Hold.PREVIOUS for kind in curves(t, u, hold).hold], dtype=bool)
+    jumps = np.array([kind == Hold.PREVIOUS for kind in _held_as(t, u, hold)], dtype=bool)
     changed = (np.diff(u, axis=0, prepend=u[:1]) != 0.0) & jumps
     return changed.any(axis=1)
+
+
+def _held_as(t: np.ndarray, u: np.ndarray, hold: Hold) -> tuple[Hold, ...]:
+    """What each of the inputs (n, m) does between its samples, recognised where that is left open."""
+    return tuple(_recognised(t, column) if hold == Hold.AUTO else hold for column in u.T)
 
 
 def _splines(t: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
