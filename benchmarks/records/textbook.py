@@ -8,7 +8,7 @@ from benchmarks.records.kinds import AHEAD
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.simulation.solution import simulate
 
-NUMBERS = (100, 400, 2000)
+NUMBERS = (100, 400, 2000, 10_000)
 """Samples of a record."""
 TOLERANCES = (1e-12, 1e-8, 1e-6)
 """Relative errors that the integration of a record may make in a step."""

@@ -91,7 +91,7 @@ class SymbolicModel(SearchedModel):
     """
 
     name = "symbolic"
-    version = "5"
+    version = "6"
     _leaves_outliers_out = False
 
     def __init__(

@@ -111,8 +111,9 @@ class Portfolio:
     def of_exact(
         cls, search: Search, exact_models: list[ExactModel], notes: dict[str, str] | None = None
     ) -> "Portfolio":
-        """Exact models alone, the preferred one first; with terms that hardly show, it at most."""
-        kept = [model for model in exact_models if model.is_plain][:_EXACT] or exact_models[:1]
+        """Exact models alone, the preferred one first; others only without terms that hardly show."""
+        plain = [model for model in exact_models[1:] if model.is_plain]
+        kept = [*exact_models[:1], *plain][:_EXACT]
         return cls(
             search, [model.item for model in kept], exact_models=kept, notes=notes or {}, judge=Exact()
         )

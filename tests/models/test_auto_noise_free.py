@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import fim_dynsys
 from fim_dynsys import CallableField, simulate
@@ -199,6 +200,36 @@ def test_functions_of_functions_are_found():
     model = fim_dynsys.load("auto", progress=False).fit(x, t)
     assert model.equations(precision=4) == ["1.2 - 0.5 x0 + 2 exp(-2 / x0)"]
     np.testing.assert_allclose(model.field_(x), field(x), rtol=1e-6)
+
+
+INACCURATE = {  # and the number of terms, functions among them
+    "toggle switch": (lambda x, y: (2.5 / (1.0 + y**2) - x, 2.2 / (1.0 + x**2) - y), [0.4, 2.5], 12.0, 4),
+    "enzyme that is far from saturated": (
+        lambda s, p: (0.3 - 1.2 * s / (5.0 + s) + 0.2 * p, 1.2 * s / (5.0 + s) - 0.6 * p),
+        [1.0, 0.5],
+        20.0,
+        5,
+    ),
+    "small enzyme in a chain": (
+        lambda x, y, z: (0.1 - 0.2 * x * y, 0.3 * x / (4.0 + x) - 0.2 * y, y - 0.5 * z),
+        [0.5, 0.2, 0.1],
+        30.0,
+        6,
+    ),
+    "Brusselator": (lambda x, y: (1.0 - 4.0 * x + x**2 * y, 3.0 * x - x**2 * y), [1.2, 3.1], 25.0, 5),
+}
+
+
+@pytest.mark.parametrize("kind", ["fim-ode", "auto"])
+@pytest.mark.parametrize("name", INACCURATE)
+def test_integration_errors_of_samples_are_no_terms(name, kind):
+    rates, start, end, terms = INACCURATE[name]
+    t = np.linspace(0.0, end, 400)
+    x = solve_ivp(lambda t, x: rates(*x), (0.0, end), start, "LSODA", t, rtol=1e-6, atol=1e-8).y.T
+    model = fim_dynsys.load(kind).fit(x, t)
+    expected = np.stack(rates(*x.T), axis=1)
+    np.testing.assert_allclose(model.field_(x), expected, atol=1e-4 * np.abs(expected).max())
+    assert np.count_nonzero(model.field_.coefficients) == terms
 
 
 KINKED = {  # with the number of terms of each

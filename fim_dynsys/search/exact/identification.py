@@ -12,6 +12,7 @@ from fim_dynsys.regression.precise import RESOLVED, Precise, resolution
 from fim_dynsys.regression.windows import every, in_windows
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.models import (
+    KNEE_OF_SIMULATIONS,
     NOISE_FREE,
     NOISELESS,
     TRACE,
@@ -19,12 +20,14 @@ from fim_dynsys.search.exact.models import (
     effective_sample_size,
     fitted,
     from_sample_to_sample,
+    packed_field,
     ranked,
     smaller,
     systematic,
     with_complements,
     with_constants,
     with_one_state,
+    with_plain_parts,
     without_traces,
 )
 from fim_dynsys.search.exact.structures import (
@@ -63,6 +66,7 @@ _LONGER, _FEW_FITS = 2, 4  # of functions where a model is exact: so much longer
 # Equations whose numbers are tuned; reselected; from which terms are dropped.
 _TUNED, _RESELECTED, _PRUNED = 4, 2, 3
 _RECOMBINED = 6  # models
+_PRUNINGS = 3  # in turn
 _RESELECTIONS = 6  # of choosing terms again about a model
 _READ, _NEARER_READ = 4, 0.8  # times that sides are read, each time along a path that is nearer by this
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the model
@@ -71,6 +75,11 @@ _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers a
 _OPEN = 10.0  # in BIC: models closer than this are not distinguished
 _SIMULATED = 1e-5  # of the signal: errors of usual simulations
 _INTEGRATED = 1e-6  # of the signal: careful simulations err by it, and no wrong model of few terms comes near
+_WIDE = {
+    1: 6,
+    2: 5,
+    3: 4,
+}  # degrees of all monomials, by number of states: what a model misses falls with them
 _RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a model is found
 
 
@@ -100,6 +109,7 @@ class ExactSearch:
         self._precise = Precise.of(self.search.observations, resolution(samples))
         self._fits: dict[bytes, ExactModel | None] = {}
         self._pruned: set[bytes] = set()
+        self._as_samples: dict[bytes, bool] = {}  # whether models err as the samples do
         self._varied: set[bytes] = set()  # models about which structures were sought
 
     @property
@@ -188,6 +198,7 @@ class ExactSearch:
         """Begin again, with other samples."""
         self._fits.clear()
         self._pruned.clear()
+        self._as_samples.clear()
         self._varied.clear()
 
     def _seek(self, functions: int, simpler: bool) -> None:
@@ -217,7 +228,7 @@ class ExactSearch:
                 best = self._best
         if best is not None and not self._systematic(best):
             degree = best.item.dictionary.degree
-            if best.is_exact and not simpler:
+            if (best.is_exact or self._is_complete(best)) and not simpler:
                 if functions and degree > dictionary.degree:  # may follow a function along one orbit
                     self._read_sides(best.item, best.misses)
                 return
@@ -441,12 +452,17 @@ class ExactSearch:
             if not model.is_plain and model.item.structure not in self._pruned
         ]
         self.fit(without_traces(model) for model in traces)
-        for model in self._new():
-            self.fit(itertools.chain(with_constants(model), with_one_state(model), with_complements(model)))
-        for model in self._new():
-            self._pruned.add(model.item.structure)
-            for less in smaller(self._precise, model):
-                self._fits[less.item.structure] = less
+        for _ in range(_PRUNINGS):  # what is left of a model is another, with less
+            for model in self._new():
+                rewritten = with_constants(model), with_one_state(model), with_complements(model)
+                self.fit(itertools.chain(*rewritten, with_plain_parts(model)))
+            new = self._new()
+            for model in new:
+                self._pruned.add(model.item.structure)
+                for less in smaller(self._precise, model, self._errs_as_its_samples(model)):
+                    self._fits[less.item.structure] = less
+            if not new:
+                return
 
     def _new(self) -> list[ExactModel]:
         """Of the best models, those that were not pruned before."""
@@ -455,7 +471,33 @@ class ExactSearch:
     def _systematic(self, model: ExactModel) -> bool:
         if model.is_exact:
             return False
-        return model.misses > _NOISES * self._noise or systematic(self._precise, model)
+        missing = model.misses > _NOISES * self._noise or systematic(self._precise, model)
+        return missing and not self._is_complete(model)
+
+    def _is_complete(self, model: ExactModel) -> bool:
+        """Whether a model has few terms in each state, and misses the integration error of its samples."""
+        return bool(model.item.support.sum(axis=0).max() <= _FEW) and self._errs_as_its_samples(model)
+
+    def _errs_as_its_samples(self, model: ExactModel) -> bool:
+        """Whether what a model misses is the integration error of the simulated samples.
+
+        What a model misses for want of a term is a function of the state, and falls where all monomials join.
+        """
+        known = model.item.structure + model.item.parameters.tobytes()
+        if known not in self._as_samples:
+            degree = _WIDE.get(self._search.dictionary.dim)
+            simulated = degree is not None and model.misses < _SIMULATED and not self._falls(model, degree)
+            self._as_samples[known] = simulated
+        return self._as_samples[known]
+
+    def _falls(self, model: ExactModel, degree: int) -> bool:
+        """Whether from one sample to the next less is missed where all monomials up to a degree join."""
+        wide = replace(self._search, dictionary=Dictionary.polynomial(model.item.dictionary.dim, degree))
+        field, p = packed_field(model.item), model.item.parameters
+        with np.errstate(all="ignore"):
+            missed = self._precise.gaps(field, p, self._precise.steps(field, p))[0]
+        rest = newton(self._precise, widened(wide, model.item))[1]
+        return not rest > float(np.sqrt(np.mean(missed**2))) / KNEE_OF_SIMULATIONS
 
     @property
     def _noise(self) -> float:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from fim_dynsys.fields.functions import Kind
-from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.criteria import autocorrelation
 from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, GapFit, Precise
 from fim_dynsys.regression.refinement import TrajectoryFit
@@ -28,13 +28,15 @@ TRACE = 1e-4
 NOISELESS = 1e-4
 """Of the signal: what misses less misses no noise."""
 
+KNEE_OF_SIMULATIONS = 2.5
+"""As much a parameter more must lower the residuals of models that miss no noise."""
+
 _TINY = 1e-6  # of the signal, and
 _EXACT = 3.0  # times the floor: nothing is left to explain
 _SIMULATED = 1e-3  # of the signal: simulations err by so much
 _COARSELY = 1e-4  # of the signal: fits that leave more need no better integration
 _OF_ONE_PIECE = 0.7  # autocorrelation at the first lag
 _KNEE = 1.5  # factor by which a parameter more must lower the residuals
-_KNEE_OF_SIMULATIONS = 2.5  # of models that miss no noise
 _SMOOTH = 0.95  # largest autocorrelation that is believed
 _OF_A_FUNCTION = 8.0  # in BIC: many are tried
 _OF_A_DEGREE = 1.0  # what one orbit does not tell apart
@@ -214,14 +216,28 @@ def from_sample_to_sample(precise: Precise, model: ExactModel) -> ExactModel:
     return replace(model, item=model.item.with_parameters(gaps.parameters), gaps=gaps)
 
 
-def smaller(precise: Precise, model: ExactModel) -> Iterator[ExactModel]:
-    """What a model leads to with one term less at a time, for as long as BIC falls."""
+def smaller(precise: Precise, model: ExactModel, simulated: bool = False) -> Iterator[ExactModel]:
+    """What a model leads to with one term less at a time, for as long as BIC falls.
+
+    Or, where what it misses is the integration error of ``simulated`` samples, for as long as a term lowers
+    what is left by less than the knee asks.
+    """
     for _ in range(_DROPPED):
-        better = next((trial for trial in _with_one_less(precise, model) if trial.score < model.score), None)
+        trials = _with_one_less(precise, model)
+        better = next(
+            (t for t in trials if t.score < model.score or (simulated and _is_before_the_knee(t, model))),
+            None,
+        )
         if better is None:
             return
         model = better
         yield model
+
+
+def _is_before_the_knee(less: ExactModel, more: ExactModel) -> bool:
+    """Whether the terms that one model has more lower what is left by too little."""
+    gained = 0.5 * float(np.mean(less.log_spread - more.log_spread))
+    return gained < math.log(KNEE_OF_SIMULATIONS) * (more.parameters - less.parameters)
 
 
 def _with_one_less(precise: Precise, model: ExactModel) -> Iterator[ExactModel]:
@@ -293,6 +309,28 @@ def with_complements(model: ExactModel) -> Iterator[Candidate]:
             own_numbers = [(len(d), slot, k) for term, slot, k in item.labelled if term == row]
             wide = replace(item, coefficients=coefficients, dictionary=d + complement)
             yield wide.in_use([*item.labelled, *own_numbers])
+
+
+def with_plain_parts(model: ExactModel) -> Iterator[Candidate]:
+    """The model's structure with ``m`` for ``m / (1 + b x) + b m x / (1 + b x)``, ``m`` a monomial."""
+    item, d = model.item, model.item.dictionary
+    of_one = (d.kind == Kind.RECIPROCAL) & (d.partner < 0) & (d.second == 0.0)
+    unit = np.eye(d.exponents.shape[1], dtype=int)
+    for row in np.flatnonzero(of_one).tolist():
+        times_state = of_one & (d.exponents == d.exponents[row] + unit[d.coordinate[row]]).all(axis=1)
+        same = [k for k in np.flatnonzero(times_state).tolist() if d.function(k) == d.function(row)]
+        if not same:
+            continue
+        own, other = item.coefficients[row], item.coefficients[same[0]]
+        cancels = (own != 0.0) & (np.abs(own * d.inner[row] - other) < _SAME * np.abs(other))
+        if cancels.any():
+            distinct, (rows, plain) = union([d, Dictionary(d.exponents[[row]])])
+            coefficients = np.zeros((len(distinct), len(own)))
+            coefficients[rows] = item.coefficients
+            coefficients[plain] += np.where(cancels, own, 0.0)
+            coefficients[rows[[row, same[0]]]] *= ~cancels
+            free = [(int(rows[term]), slot, k) for term, slot, k in item.labelled]
+            yield replace(item, coefficients=coefficients, dictionary=distinct).in_use(free)
 
 
 def with_one_state(model: ExactModel) -> Iterator[Candidate]:
@@ -376,7 +414,7 @@ def criterion(models: list[ExactModel]) -> np.ndarray:
     n, d = models[0].residuals.shape
     knee = _knee(plain, _KNEE)
     if knee.misses < NOISELESS:
-        knee = _knee([model for model in plain if model.misses < NOISELESS], _KNEE_OF_SIMULATIONS)
+        knee = _knee([model for model in plain if model.misses < NOISELESS], KNEE_OF_SIMULATIONS)
     independent = effective_sample_size(knee.residuals)
     log_least = knee.log_spread if knee.misses < _SIMULATED else np.full(d, -np.inf)
     return np.array(

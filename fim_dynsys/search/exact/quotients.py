@@ -1,15 +1,15 @@
 """Denominators of right-hand sides that are quotients, by regressions linear in both parts."""
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary, union
-from fim_dynsys.search.exact.selection import RANK, Terms, columns_of, fewest
+from fim_dynsys.search.exact.selection import RANK, Terms, at_the_knee, columns_of, fewest
 from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, Function, hill
 from fim_dynsys.search.functions.regressions import Integrals
 from fim_dynsys.search.origins import named
@@ -38,6 +38,25 @@ class _Form:
     first: Dictionary
     monomials: Dictionary
     bundle: Callable[[np.ndarray], Bundle | None]
+
+
+@dataclass(frozen=True)
+class Denominator:
+    """One with its numbers, and how well it does.
+
+    Attributes
+    ----------
+    criterion : float
+        BIC of the regression.
+    knee : float
+        See `at_the_knee`.
+    terms : Terms
+        Functions with this denominator.
+    """
+
+    criterion: float
+    knee: float
+    terms: Terms
 
 
 @dataclass(frozen=True)
@@ -74,21 +93,28 @@ class Denominators:
         """The same kind about other terms."""
         return self._of(regressions, self._form, plain)
 
-    def best(self, state: int) -> tuple[float, Terms | None]:
-        """Least criterion with the whole denominator, and its functions; None where there are poles."""
+    def read(self, state: int) -> "list[Denominator]":
+        """With the numbers that leave least, and with those beside few terms; none where there are poles."""
         columns = np.column_stack([self._above[state], -self._below[state]])
         count, size = self._below[state].shape[1], np.linalg.norm(columns, axis=0)
         if not (np.isfinite(columns).all() and (size > 0.0).all()):
-            return math.inf, None
+            return []
         target = self._targets[state]
         held = np.arange(len(size) - count, len(size))
         degrees = np.append(self._degrees, np.zeros(count, dtype=np.int64))
-        criterion, active = min(
-            fewest(columns / size, target, held, degrees, _MOST_SUBSETS), key=lambda fit: fit[0]
-        )
-        values = np.linalg.lstsq(columns[:, active] / size[active], target, rcond=RANK)[0]
-        bundle = self._form.bundle(values[-count:] / size[held])
-        return criterion, None if bundle is None else Terms.of_bundle(bundle, len(self._targets))
+        fits = fewest(columns / size, target, held, degrees, _MOST_SUBSETS)
+        by_size = [
+            (criterion, at_the_knee(criterion, len(target), len(active)), active)
+            for criterion, active in fits
+        ]
+        chosen = {len(fit[2]): fit for fit in (min(by_size, key=itemgetter(k)) for k in (0, 1))}
+        found = []
+        for criterion, knee, active in chosen.values():
+            values = np.linalg.lstsq(columns[:, active] / size[active], target, rcond=RANK)[0]
+            bundle = self._form.bundle(values[-count:] / size[held])
+            if bundle is not None:
+                found.append(Denominator(criterion, knee, Terms.of_bundle(bundle, len(self._targets))))
+        return found
 
 
 def _forms(dim: int) -> Iterator[_Form]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.sparse import subset_residuals, subsets_of
+from fim_dynsys.search.exact.models import KNEE_OF_SIMULATIONS
 from fim_dynsys.search.functions.exploration import difference, products
 from fim_dynsys.search.functions.families import Bundle
 from fim_dynsys.search.functions.regressions import Integrals
@@ -103,22 +104,39 @@ def _criterion(residual: np.ndarray, n: int, parameters: int) -> float:
     return n * math.log(max(residual @ residual / n, _RESOLVED)) + parameters * math.log(n)
 
 
+def at_the_knee(criterion: float, n: int, parameters: int) -> float:
+    """A BIC of ``n`` samples in which a parameter more must lower what is left by a factor.
+
+    Where samples err by their integration, what is left is smooth, and terms that are not there follow it.
+    """
+    return criterion + parameters * (2.0 * n * math.log(KNEE_OF_SIMULATIONS) - math.log(n))
+
+
 def selected(regressions: Integrals, state: int, every: Terms) -> StateEquation | None:
     """The side of few terms with the smallest BIC; None where there are poles.
 
     Numbers inside functions are given, and fitted where fewer terms would do with nearly the same ones.
     """
+    sides = of_each_size(regressions, state, every)
+    if not sides:
+        return None
+    best = min(sides, key=lambda side: side.score)
+    near = [side for side in sides if len(side.terms) < len(best.terms) and side.free]
+    near = [
+        side for side in near if side.score < best.score + len(regressions.targets[state]) * math.log(_NEAR)
+    ]
+    return min([best, *(tuned(regressions, state, side) for side in near)], key=lambda side: side.score)
+
+
+def of_each_size(regressions: Integrals, state: int, every: Terms) -> list[StateEquation]:
+    """Of each small number of terms the side that leaves least; none where there are poles."""
     (columns,), target = columns_of(regressions, every.terms, [state]), regressions.targets[state]
     size = np.linalg.norm(columns, axis=0)
     if not (np.isfinite(columns).all() and (size > 0.0).all()):
-        return None
+        return []
     degrees = every.terms.exponents.sum(axis=1) + (every.terms.kind > 0)
     fits = fewest(columns / size, target, np.zeros(0, dtype=np.intp), degrees, _MOST_SELECTED)
-    sides = [side_of(regressions, state, every.subset(active)) for _, active in fits]
-    best = min(sides, key=lambda side: side.score)
-    near = [side for side in sides if len(side.terms) < len(best.terms) and side.free]
-    near = [side for side in near if side.score < best.score + len(target) * math.log(_NEAR)]
-    return min([best, *(tuned(regressions, state, side) for side in near)], key=lambda side: side.score)
+    return [side_of(regressions, state, every.subset(active)) for _, active in fits]
 
 
 def side_of(regressions: Integrals, state: int, terms: Terms) -> StateEquation:

@@ -12,7 +12,7 @@ from fim_dynsys.regression.kernels.subsets import improve_subset, search_subset
 from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, Precise
 from fim_dynsys.regression.sparse import smallest_subset
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.exact.models import packed_field
+from fim_dynsys.search.exact.models import NOISELESS, packed_field
 from fim_dynsys.search.exact.regressed import regressed
 from fim_dynsys.search.functions.combination import monomials
 from fim_dynsys.search.functions.exploration import Exploration
@@ -278,7 +278,8 @@ def right_hand_sides(
     with_sums: bool = True,
 ) -> list[list[StateEquation]]:
     """Right-hand sides (d,) of single states, see `regressed`. Arguments as for `with_functions`."""
-    return regressed(_integrals(precise, search, dense, misses), composed, with_sums)
+    integrals = _integrals(precise, search, dense, misses)
+    return regressed(integrals, composed, with_sums, simulated=misses < NOISELESS)
 
 
 def _explored(
