@@ -21,6 +21,8 @@ from benchmarks.report import source_commit
 
 _STATE = Path("benchmarks") / "results-state.json"
 _MODELS = ("fim-ode", "auto", "sindy-strong")
+_REFERENCES = ("sindy", "truth", "constant")
+_SETTINGS = ("0,0", "0.03,0", "0.05,0", "0,0.5", "0.03,0.5", "0.05,0.5")  # noise and dropped share, as the paper
 _OTHERS = ("symbolic", "sindy", "equations", "fim-ode-neural")
 
 
@@ -61,8 +63,15 @@ class Step:
 
 STEPS = (
     # What all pages are about comes first: an interrupted run leaves the most used tables.
-    Step("development", ("--full", "--models", *_MODELS), 0.65),
-    Step("odebench", ("--full",), 0.85),
+    Step("development", ("--settings", *_SETTINGS, "--models", *_MODELS, *_REFERENCES), 0.4),
+    Step(
+        "odebench",
+        (
+            *("--settings", *_SETTINGS, "--models", *_MODELS, *_REFERENCES),
+            *("fim-ode:refine=False", "fim-ode-neural", "truth-fit"),
+        ),
+        0.6,
+    ),
     Step("sparse", ("--models", *_MODELS, "symbolic"), 0.4),
     Step("structure", ("--models", *_MODELS), 0.3),
     Step("polynomials", ("--models", *_MODELS), 0.4),
