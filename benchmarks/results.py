@@ -22,7 +22,8 @@ from benchmarks.report import source_commit
 _STATE = Path("benchmarks") / "results-state.json"
 _MODELS = ("fim-ode", "auto", "sindy-strong")
 _REFERENCES = ("sindy", "truth", "constant")
-_SETTINGS = ("0,0", "0.03,0", "0.05,0", "0,0.5", "0.03,0.5", "0.05,0.5")  # noise and dropped share, as the paper
+# Noise and dropped share, as in the paper.
+_SETTINGS = ("0,0", "0.03,0", "0.05,0", "0,0.5", "0.03,0.5", "0.05,0.5")
 _OTHERS = ("symbolic", "sindy", "equations", "fim-ode-neural")
 
 

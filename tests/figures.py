@@ -47,22 +47,22 @@ def results(benchmark: str, name: str = "summary") -> str:
     return f"benchmarks/{benchmark}/results/{name}.csv"
 
 
-def cell(column: str, model: str, setting: tuple[float, float], task: str, protocol: str = "paper") -> float:
+def cell(column: str, model: str, setting: tuple[float, float], task: str) -> float:
     """A cell of the summary of ODEBench, of all systems together."""
     sigma, rho = setting
-    where = {"protocol": protocol, "group": "all", "model": model, "sigma": sigma, "rho": rho, "task": task}
+    where = {"protocol": "paper", "group": "all", "model": model, "sigma": sigma, "rho": rho, "task": task}
     return float(rows(results("odebench"), **where)[column].item())
 
 
-def success(model: str, protocol: str = "paper") -> list[str]:
+def success(model: str) -> list[str]:
     """Percent of trials with R2 > 0.9 in each setting, reconstruction / generalisation."""
-    both = [[cell("percent_r2_090", model, s, task, protocol) for task in TASKS] for s in SETTINGS]
+    both = [[cell("percent_r2_090", model, s, task) for task in TASKS] for s in SETTINGS]
     return [" / ".join(f"{value:.1f}" for value in pair) for pair in both]
 
 
-def cpu_seconds(model: str, protocol: str = "paper") -> str:
+def cpu_seconds(model: str) -> str:
     """Median CPU-seconds of a fit, without noise and with noise of 5 %."""
-    both = [cell("infer_seconds_median", model, s, TASKS[0], protocol) for s in SETTINGS[:2]]
+    both = [cell("infer_seconds_median", model, s, TASKS[0]) for s in SETTINGS[:2]]
     return " / ".join(f"{value:.2g} s" for value in both)
 
 
@@ -91,34 +91,19 @@ def readme() -> Lines:
     return [head, *ours, ["FIM-ODE (paper)", *published_success("FIM-ODE (paper)"), ""]]
 
 
-def odebench(protocol: str) -> Callable[[], Lines]:
+def odebench() -> Lines:
     """All rows of ODEBench in the three settings of the FIM-ODE paper."""
     names = {
         "auto": "`auto`",
         "fim-ode": "`fim-ode`",
         "sindy-strong": "`sindy-strong`",
         "sindy": "`sindy` (pysindy's defaults)",
-    }
-    of_paper = {
         "fim-ode:refine=False": "`fim-ode`, one pass (`refine=False`)",
         "truth-fit": "`truth-fit` (equations known, constants fitted)",
     }
-    of_full = {"auto:effort=fast": '`auto`, `effort="fast"`'}
-    chosen = {**names, **(of_paper if protocol == "paper" else of_full)}
-
-    def lines() -> Lines:
-        found = [["model (noise, dropped)", "(0, 0)", "(0.05, 0)", "(0.05, 0.5)", "CPU time", "seeds"]]
-        for model, label in chosen.items():
-            where = {"protocol": protocol, "group": "all", "model": model, "sigma": 0.05, "rho": 0.5}
-            (seeds,) = {len(text.split()) for text in rows(results("odebench"), **where).seeds}
-            found.append([label, *success(model, protocol), cpu_seconds(model, protocol), str(seeds)])
-        if protocol == "paper":
-            found += [
-                [name, *published_success(name), "", "1"] for name in ("FIM-ODE (paper)", "ODEFormer (paper)")
-            ]
-        return found
-
-    return lines
+    lines = [["model (noise, dropped)", "(0, 0)", "(0.05, 0)", "(0.05, 0.5)", "CPU time"]]
+    lines += [[label, *success(model), cpu_seconds(model)] for model, label in names.items()]
+    return lines + [[name, *published_success(name), ""] for name in ("FIM-ODE (paper)", "ODEFormer (paper)")]
 
 
 def inputs() -> Lines:
@@ -219,8 +204,7 @@ def _oscillators(targets: str) -> Callable[[], Lines]:
 TABLES: dict[str, Callable[[], Sequence[Sequence[str]]]] = {
     "readme": readme,
     "freshness": freshness,
-    "odebench, 200 points": odebench("paper"),
-    "odebench, 512 points": odebench("full"),
+    "odebench": odebench,
     "inputs": inputs,
     "knowledge": knowledge,
     "mdbench": mdbench,

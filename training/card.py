@@ -237,7 +237,8 @@ def _odebench(benchmarks: Path, of: Of) -> str:
 
 def _seeds(own: pd.DataFrame) -> str:
     seeds, systems = own["seed"].nunique(), own["system"].nunique()
-    return f"Mean of {seeds} noise seeds (one where nothing is random), both starts of {systems} systems."
+    drawn = "One noise seed" if seeds == 1 else f"Mean of {seeds} noise seeds (one where nothing is random)"
+    return f"{drawn}, both starts of {systems} systems."
 
 
 def _success(trials: pd.DataFrame) -> dict[tuple[float, float], str]:
