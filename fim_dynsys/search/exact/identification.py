@@ -66,7 +66,7 @@ _LONGER, _FEW_FITS = 2, 4  # of functions where a model is exact: so much longer
 # Equations whose numbers are tuned; reselected; from which terms are dropped.
 _TUNED, _RESELECTED, _PRUNED = 4, 2, 3
 _RECOMBINED = 6  # models
-_PRUNINGS = 3  # in turn
+_PRUNINGS = 3  # in turn: rounds that end where no new model comes first
 _RESELECTIONS = 6  # of choosing terms again about a model
 _READ, _NEARER_READ = 4, 0.8  # times that sides are read, each time along a path that is nearer by this
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the model
@@ -75,11 +75,7 @@ _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers a
 _OPEN = 10.0  # in BIC: models closer than this are not distinguished
 _SIMULATED = 1e-5  # of the signal: errors of usual simulations
 _INTEGRATED = 1e-6  # of the signal: careful simulations err by it, and no wrong model of few terms comes near
-_WIDE = {
-    1: 6,
-    2: 5,
-    3: 4,
-}  # degrees of all monomials, by number of states: what a model misses falls with them
+_WIDE = {1: 6, 2: 5, 3: 4}  # degrees by number of states: what a model misses falls with all monomials
 _RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a model is found
 
 
@@ -497,7 +493,7 @@ class ExactSearch:
         with np.errstate(all="ignore"):
             missed = self._precise.gaps(field, p, self._precise.steps(field, p))[0]
         rest = newton(self._precise, widened(wide, model.item))[1]
-        return not rest > float(np.sqrt(np.mean(missed**2))) / KNEE_OF_SIMULATIONS
+        return not np.isfinite(rest) or bool(rest <= np.sqrt(np.mean(missed**2)) / KNEE_OF_SIMULATIONS)
 
     @property
     def _noise(self) -> float:

@@ -42,7 +42,7 @@ class _Form:
 
 @dataclass(frozen=True)
 class Denominator:
-    """One with its numbers, and how well it does.
+    """A denominator with its numbers, and how much it leaves.
 
     Attributes
     ----------
