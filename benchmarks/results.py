@@ -34,7 +34,7 @@ class Step:
     Attributes
     ----------
     benchmark : str
-        ``benchmarks.NAME``, whose tables are in ``benchmarks/NAME/results``.
+        ``benchmarks.NAME``.
     arguments : tuple of str
         Of its command, beside ``--out`` and ``--workers``.
     hours : float
@@ -45,6 +45,8 @@ class Step:
         Whether it takes ``--workers``; what is timed runs alone.
     models : tuple of str
         Whose rows it writes: it is done until one of them has another version.
+    out : str
+        Folder of its tables, in ``benchmarks/NAME``.
     """
 
     benchmark: str
@@ -53,13 +55,19 @@ class Step:
     data: str = ""
     workers: bool = True
     models: tuple[str, ...] = (*_MODELS, *_OTHERS)
+    out: str = "results"
+
+    @property
+    def name(self) -> str:
+        """Its benchmark, with the folder where that has several steps."""
+        return self.benchmark + self.out.removeprefix("results")
 
     def command(self, workers: int, data: Path | None = None) -> list[str]:
         """What is run."""
         words = [sys.executable, "-m", f"benchmarks.{self.benchmark}", *self.arguments]
         words += ["--data", str(data / self.data)] if self.data and data is not None else []
         words += ["--workers", str(workers)] if self.workers else []
-        return [*words, "--out", f"benchmarks/{self.benchmark}/results"]
+        return [*words, "--out", f"benchmarks/{self.benchmark}/{self.out}"]
 
 
 STEPS = (
@@ -69,9 +77,17 @@ STEPS = (
         "odebench",
         (
             *("--settings", *_SETTINGS, "--models", *_MODELS, *_REFERENCES),
-            *("fim-ode:refine=False", "fim-ode-neural", "truth-fit"),
+            *("fim-ode:refine=False", "truth-fit"),
         ),
         0.6,
+        models=(*_MODELS, "sindy", "equations"),
+    ),
+    Step(  # apart, as its simulations take long
+        "odebench",
+        ("--settings", "0,0", "0.05,0", "0.05,0.5", "--models", "fim-ode-neural"),
+        0.5,
+        models=("fim-ode-neural",),
+        out="results/neural",
     ),
     Step("sparse", ("--models", *_MODELS, "symbolic"), 0.4),
     Step("structure", ("--models", *_MODELS), 0.3),
@@ -113,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the steps from the command line, and return the exit status: 1 where one failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.results", description=__doc__)
     parser.add_argument("--dry-run", action="store_true", help="list the commands and what is done already")
-    parser.add_argument("--only", nargs="+", choices=[step.benchmark for step in STEPS], metavar="NAME")
+    parser.add_argument("--only", nargs="+", choices=[step.name for step in STEPS], metavar="NAME")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="processes; default: 2")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder with data that may not be passed on")
     parser.add_argument("--fresh", action="store_true", help="begin all steps again; caches stay")
@@ -123,13 +139,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done = {} if options.fresh else _read(options.state, today)
     failed = 0
     for step in STEPS:
-        if options.only and step.benchmark not in options.only:
+        if options.only and step.name not in options.only:
             continue
         command = step.command(options.workers, options.data)
-        if step.benchmark in done:
-            print(f"done with these models: {step.benchmark}")
+        if step.name in done:
+            print(f"done with these models: {step.name}")
         elif step.data and options.data is None:
-            print(f"left out, for want of --data: {step.benchmark}")
+            print(f"left out, for want of --data: {step.name}")
         elif options.dry_run:
             print(f"{step.hours:4.1f} h  {' '.join(['python', *command[1:]])}")
         else:
@@ -138,12 +154,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if status == 130:  # interrupted from the keyboard
                 return status
             failed += status != 0
-            print(f"{step.benchmark}: {'failed' if status else 'done'} in {_hours(begun):.2f} h", flush=True)
+            print(f"{step.name}: {'failed' if status else 'done'} in {_hours(begun):.2f} h", flush=True)
             if status == 0:
                 commit = source_commit(Path(__file__).parent)
                 hours = round(_hours(begun), 3)
                 own = {name: today[name] for name in step.models}
-                done[step.benchmark] = {"versions": own, "commit": commit, "hours": hours}
+                done[step.name] = {"versions": own, "commit": commit, "hours": hours}
                 options.state.write_text(json.dumps(done, indent=2) + "\n", encoding="utf-8")
     if not options.dry_run and not failed:
         print("write the tables of the pages by: python -m tests.figures")

@@ -51,7 +51,8 @@ def cell(column: str, model: str, setting: tuple[float, float], task: str) -> fl
     """A cell of the summary of ODEBench, of all systems together."""
     sigma, rho = setting
     where = {"protocol": "paper", "group": "all", "model": model, "sigma": sigma, "rho": rho, "task": task}
-    return float(rows(results("odebench"), **where)[column].item())
+    name = "neural/summary" if model == "fim-ode-neural" else "summary"
+    return float(rows(results("odebench", name), **where)[column].item())
 
 
 def success(model: str) -> list[str]:

@@ -42,8 +42,8 @@ DOCS = {
 TASKS = ("reconstruction", "generalisation")
 PROTOCOLS = {"paper": "200 points, as in the paper", "full": "512 points"}
 REFERENCES = {"truth-fit": "equations known, constants fitted"}
-OPTIONS = {"odebench": " --full"}
-"""With which a benchmark's committed results are made."""
+APART = {("odebench", NeuralFIMODE.name): "neural"}
+"""Folders in a benchmark's results of models whose rows are apart."""
 _NOT_MEASURED = "The benchmark has not been run for these weights."
 
 
@@ -196,7 +196,7 @@ def _runs(log: Path, of: Of) -> Iterator[list[str]]:
 
 def _results(benchmarks: Path, name: str, file: str, of: Of) -> pd.DataFrame | None:
     """All rows of a benchmark's results if the model's are of these weights; None where it has none."""
-    path = benchmarks / name / "results" / file
+    path = benchmarks / name / "results" / APART.get((name, of.name), "") / file
     if not path.exists():
         return None
     rows = pd.read_csv(path, dtype={"version": str, "system": str})
@@ -207,8 +207,8 @@ def _results(benchmarks: Path, name: str, file: str, of: Of) -> pd.DataFrame | N
 
 
 def _other_weights(path: Path, name: str, of: Of, found: str) -> OtherWeights:
-    models = "" if of.name == FIMODE.name else f" --models {of.name}"
-    command = f"python -m benchmarks.{name}{models}{OPTIONS.get(name, '')} --out benchmarks/{name}/results"
+    step = "/".join([name, *filter(None, [APART.get((name, of.name))])])
+    command = f"python -m benchmarks.results --only {step}"
     return OtherWeights(
         f"card: expected results of {of.name} {of.version} in {path}, got {found}; first run {command}"
     )

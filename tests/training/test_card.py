@@ -219,7 +219,7 @@ def test_oscillators_and_bands(weights, log, benchmarks):
 
 def test_results_of_other_weights_are_refused(weights, log, benchmarks):
     write_csv(trials("0123abcd"), benchmarks, "odebench", "trials.csv")
-    command = "first run python -m benchmarks.odebench --full --out benchmarks/odebench/results"
+    command = "first run python -m benchmarks.results --only odebench"
     with pytest.raises(OtherWeights, match=rf"fim-ode {version(weights)} in .*got 0123abcd; {command}"):
         card("fim-ode", weights, log.parent, benchmarks)
 
@@ -235,7 +235,7 @@ def test_mixed_results_are_refused(weights, log, benchmarks):
 def test_other_benchmarks_are_refused_alike(weights, log, benchmarks, name):
     stale = pd.DataFrame([{"model": "fim-ode", "version": "0123abcd"}])
     write_csv(stale, benchmarks, name, "summary.csv")
-    with pytest.raises(OtherWeights, match=rf"python -m benchmarks\.{name} --out"):
+    with pytest.raises(OtherWeights, match=rf"python -m benchmarks\.results --only {name}"):
         card("fim-ode", weights, log.parent, benchmarks)
 
 
@@ -249,17 +249,17 @@ def test_results_of_the_network_are_told_where_there_are_any(log, benchmarks):
     )
     of = rows[(rows["model"] == "fim-ode") & (rows["protocol"] == "paper")]
     of = of[(of["sigma"] == 0) & (of["rho"] == 0)].assign(model="fim-ode-neural", version=own)
-    write_csv(pd.concat([rows, of]), benchmarks, "odebench", "trials.csv")
+    write_csv(of, benchmarks, "odebench", "neural/trials.csv")
     text = card("fim-ode-neural", path, log.parent, benchmarks)
     assert rows_of(text, "Protocol `paper`")["systems"] == ["n", "(0, 0)"]
     assert "Protocol `full`" not in text
-    write_csv(pd.concat([rows, of.assign(version="0123abcd")]), benchmarks, "odebench", "trials.csv")
-    with pytest.raises(OtherWeights, match=r"--models fim-ode-neural --full"):
+    write_csv(pd.concat([of, of.assign(version="0123abcd")]), benchmarks, "odebench", "neural/trials.csv")
+    with pytest.raises(OtherWeights, match=r"--only odebench/neural"):
         card("fim-ode-neural", path, log.parent, benchmarks)
 
 
 def test_odebench_is_needed(weights, log, tmp_path):
-    with pytest.raises(OtherWeights, match=r"first run python -m benchmarks\.odebench"):
+    with pytest.raises(OtherWeights, match=r"first run python -m benchmarks\.results --only odebench"):
         card("fim-ode", weights, log.parent, tmp_path / "nothing")
 
 
