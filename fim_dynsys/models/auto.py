@@ -141,7 +141,7 @@ class Auto(SearchedModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the version of the operator's weights."""
-        return f"24-{_operator().version}"
+        return f"25-{_operator().version}"
 
     @np.errstate(all="ignore")
     def _infer_to_keep(

@@ -68,7 +68,7 @@ class StrongSINDy(SearchedModel):
     """
 
     name = "sindy-strong"
-    version = "8"
+    version = "9"
     scale_equivariance = 1e-6
     _asks: ClassVar[dict[str, Any]] = {"angles": False}
 

@@ -343,6 +343,22 @@ def log_alike(dictionary: Dictionary, dim: int) -> np.ndarray:
     return np.log(np.column_stack(counts))
 
 
+def residual_variances(observations: Observations, candidates: Sequence[Candidate]) -> np.ndarray:
+    """What candidates leave of the samples (C, d) from their own starts; infinite where they diverge."""
+    of_terms: dict[int, list[int]] = {}
+    for place, candidate in enumerate(candidates):
+        of_terms.setdefault(id(candidate.dictionary), []).append(place)
+    variances = np.empty((len(candidates), observations.dim))
+    chunk = max(1, int(_LARGEST / observations.z.size))
+    for places in of_terms.values():
+        for first in range(0, len(places), chunk):
+            part = [candidates[place] for place in places[first : first + chunk]]
+            coefficients, start = np.stack([c.coefficients for c in part]), np.stack([c.start for c in part])
+            paths = Search(observations, part[0].dictionary).paths(coefficients, start)
+            variances[places[first : first + chunk]] = observations.residual_variance(paths)
+    return variances
+
+
 def judge(observations: Observations, candidates: list[Candidate]) -> list[Candidate]:
     """Integrate every candidate from its own start over the observation times and score it by BIC.
 
@@ -360,15 +376,5 @@ def judge(observations: Observations, candidates: list[Candidate]) -> list[Candi
     """
     if not candidates:
         return []
-    of_terms: dict[int, list[int]] = {}
-    for place, candidate in enumerate(candidates):
-        of_terms.setdefault(id(candidate.dictionary), []).append(place)
-    variances = np.empty((len(candidates), observations.dim))
-    chunk = max(1, int(_LARGEST / observations.z.size))
-    for places in of_terms.values():
-        for first in range(0, len(places), chunk):
-            part = [candidates[place] for place in places[first : first + chunk]]
-            coefficients, start = np.stack([c.coefficients for c in part]), np.stack([c.start for c in part])
-            paths = Search(observations, part[0].dictionary).paths(coefficients, start)
-            variances[places[first : first + chunk]] = observations.residual_variance(paths)
+    variances = residual_variances(observations, candidates)
     return sorted(_scored(observations, candidates, variances), key=lambda c: c.score)

@@ -9,12 +9,17 @@ import numpy as np
 
 from fim_dynsys.fields import inference
 from fim_dynsys.regression.observed import Observations
-from fim_dynsys.search.candidates import Candidate, log_alike
+from fim_dynsys.search.candidates import Candidate, log_alike, residual_variances
 from fim_dynsys.search.functions.families import families
 from fim_dynsys.search.local import LocalFit, Rates, clearly_better, unseen_errors
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 
+_SHARE = (
+    0.02  # of the likelihood of paths from the smoothed start, see `_from_the_samples`; by development rows
+)
+_LEAST = 1e-4  # of the variance of the samples: less noise counts as none
+_LOST = 1e3  # times the variance of the samples: what a path misses that diverges
 _MARGIN = 8.0
 """BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
 
@@ -54,10 +59,31 @@ class Bic:
 
     def prices(self, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
         """See `Judge`."""
+        prices = _margins(candidates) + _from_the_samples(search, candidates)
         if not self.gamma:
-            return _margins(candidates)
-        price = 2.0 * self.gamma * log_alike(search.dictionary, search.observations.dim)
-        return _margins(candidates) + np.array([price[c.support].sum() for c in candidates])
+            return prices
+        alike = 2.0 * self.gamma * log_alike(search.dictionary, search.observations.dim)
+        return prices + np.array([alike[c.support].sum() for c in candidates])
+
+
+def _from_the_samples(search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
+    """Prices (C,) of candidates whose paths from the smoothed first samples miss the others.
+
+    A path that is fitted to noisy samples has a fitted start. A field that follows the samples from this one
+    alone is believed less than one that follows them from others nearby, too. The price is a share of minus
+    twice the log-likelihood of the paths from the smoothed starts. States that were not observed start as
+    fitted; those of hardly any noise count for nothing, for their fitted starts are certain.
+    """
+    seen = search.observations
+    noisy = (seen.noise_variance > _LEAST * seen.signal_variance) & (seen.counts > 0)
+    if not noisy.any():
+        return np.zeros(len(candidates))
+    smoothed, observed = np.stack([states[0] for states in seen.path]), (seen.weights > 0.0).any(axis=(0, 1))
+    moved = [replace(c, start=np.where(observed, smoothed, c.start)) for c in candidates]
+    missed = residual_variances(seen, moved)
+    missed = np.where(np.isfinite(missed), missed, np.inf)
+    levels = np.minimum(missed, _LOST * seen.signal_variance) / seen.noise_variance
+    return _SHARE * np.where(noisy, seen.counts * np.log(np.maximum(levels, 1.0)), 0.0).sum(axis=1)
 
 
 BIC = Bic()
@@ -79,9 +105,8 @@ class ExtendedBic:
         """See `Judge`."""
         terms = len(search.dictionary)
         chosen = [np.count_nonzero(c.coefficients, axis=0).tolist() for c in candidates]
-        return _margins(candidates) + np.array(
-            [sum(_log_choices(terms, k) for k in counts) for counts in chosen]
-        )
+        choices = np.array([sum(_log_choices(terms, k) for k in counts) for counts in chosen])
+        return _margins(candidates) + _from_the_samples(search, candidates) + choices
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
 from fim_dynsys.fields.inference import Judge
+from fim_dynsys.search.candidates import residual_variances
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.pruning import refine
 
@@ -42,7 +43,15 @@ def test_members_of_both_kinds_over_common_terms(found):
 def test_weights_are_of_the_bic_with_a_price_for_functions(found):
     scores = np.array([m.score for m in found.members])
     functions = np.array([m.n_functions > 0 for m in found.members])
-    np.testing.assert_allclose(found.log_weights, -0.5 * (scores + 8.0 * functions))
+    seen = (
+        found.search.observations
+    )  # also integrated from the smoothed first sample, at a fiftieth of its weight
+    start = np.stack([states[0] for states in seen.path])
+    left = residual_variances(seen, [replace(m, start=start) for m in found.members])
+    levels = np.maximum(np.minimum(left, 1e3 * seen.signal_variance) / seen.noise_variance, 1.0)
+    prices = 8.0 * functions + 0.02 * seen.n * np.log(levels).sum(axis=1)
+    np.testing.assert_allclose(found.log_weights, -0.5 * (scores + prices))
+    assert prices.max() > prices.min() >= 0.0
     assert found.judge.name is Judge.BIC
     assert found.preferred(found.log_weights)[0] == np.argmax(found.log_weights)
 
