@@ -10,6 +10,7 @@ import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
 from fim_dynsys.fields.inference import Judge
 from fim_dynsys.search.candidates import residual_variances
+from fim_dynsys.search.judges import BIC
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.pruning import refine
 
@@ -119,3 +120,13 @@ def test_models_of_a_few_more_terms_that_come_far_closer_are_rivals_of_an_approx
 
     assert closer(model(4, 1e-5), model(5, 9e-6), model(8, 4e-6), model(9, 1e-9)) == [8]
     assert closer(model(4, 1e-9, is_exact=True), model(5, 1e-12)) == [] == closer()
+
+
+def test_paths_from_one_start_alone_pay(found):
+    """A field that leaves the samples from the smoothed first one counts for less than one that follows."""
+    seen, best = found.search.observations, found.members[0]
+    astray = replace(best, coefficients=-best.coefficients)
+    follows, leaves = BIC.prices(found.search, [best, astray])
+    assert leaves > follows + 0.02 * seen.n  # by more than a factor of e of the variance
+    quiet = replace(seen, noise=replace(seen.noise, level=1e-6 * seen.noise.level))
+    assert np.ptp(BIC.prices(replace(found.search, observations=quiet), [best, astray])) == 0.0
