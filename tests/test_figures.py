@@ -60,11 +60,11 @@ def test_the_first_page_states_no_other_figures():
 
 
 def test_the_order_that_the_first_page_states():
-    """`fim-ode` and `auto` follow more trajectories than sparse regression and the published network."""
+    """`fim-ode` and `auto` follow as many paths as sparse regression, and more than the published network."""
     for setting in SETTINGS:
         for task in TASKS:
             ours = min(cell("percent_r2_090", name, setting, task) for name in ("auto", "fim-ode"))
-            assert ours > max(
+            assert ours >= max(
                 cell("percent_r2_090", name, setting, task) for name in ("sindy-strong", "sindy")
             )
     published = [row.split(" / ") for row in TABLES["readme"]()[-1][1:-1]]
