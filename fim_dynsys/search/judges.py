@@ -18,6 +18,7 @@ from fim_dynsys.search.pruning import refine
 _SHARE = (
     0.02  # of the likelihood of paths from the smoothed start, see `_from_the_samples`; by development rows
 )
+_STATES = 3  # up to which the share was chosen, and earns anything
 _LEAST = 1e-4  # of the variance of the samples: less noise counts as none
 _LOST = 1e3  # times the variance of the samples: what a path misses that diverges
 _MARGIN = 8.0
@@ -72,11 +73,12 @@ def _from_the_samples(search: Search, candidates: Sequence[Candidate]) -> np.nda
     A path that is fitted to noisy samples has a fitted start. A field that follows the samples from this one
     alone is believed less than one that follows them from others nearby, too. The price is a share of minus
     twice the log-likelihood of the paths from the smoothed starts. States that were not observed start as
-    fitted; those of hardly any noise count for nothing, for their fitted starts are certain.
+    fitted; those of hardly any noise count for nothing, for their fitted starts are certain. In more than
+    three states nothing is asked: a chain of seven lost by it.
     """
     seen = search.observations
     noisy = (seen.noise_variance > _LEAST * seen.signal_variance) & (seen.counts > 0)
-    if not noisy.any():
+    if not noisy.any() or seen.dim > _STATES:
         return np.zeros(len(candidates))
     smoothed, observed = np.stack([states[0] for states in seen.path]), (seen.weights > 0.0).any(axis=(0, 1))
     moved = [replace(c, start=np.where(observed, smoothed, c.start)) for c in candidates]
