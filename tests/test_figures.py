@@ -60,13 +60,12 @@ def test_the_first_page_states_no_other_figures():
 
 
 def test_the_order_that_the_first_page_states():
-    """`fim-ode` and `auto` follow as many paths as sparse regression, and more than the published network."""
+    """`auto` follows more paths than sparse regression, `fim-ode` as many, and both more than the paper."""
     for setting in SETTINGS:
         for task in TASKS:
-            ours = min(cell("percent_r2_090", name, setting, task) for name in ("auto", "fim-ode"))
-            assert ours >= max(
-                cell("percent_r2_090", name, setting, task) for name in ("sindy-strong", "sindy")
-            )
+            sparse = max(cell("percent_r2_090", name, setting, task) for name in ("sindy-strong", "sindy"))
+            assert cell("percent_r2_090", "auto", setting, task) > sparse
+            assert cell("percent_r2_090", "fim-ode", setting, task) >= sparse
     published = [row.split(" / ") for row in TABLES["readme"]()[-1][1:-1]]
     ours = [row.split(" / ") for row in TABLES["readme"]()[2][1:-1]]
     assert all(
