@@ -207,8 +207,8 @@ def _results(benchmarks: Path, name: str, file: str, of: Of) -> pd.DataFrame | N
 
 
 def _other_weights(path: Path, name: str, of: Of, found: str) -> OtherWeights:
-    step = "/".join([name, *filter(None, [APART.get((name, of.name))])])
-    command = f"python -m benchmarks.results --only {step}"
+    apart = APART.get((name, of.name))
+    command = f"python -m benchmarks.results --only {name}{f'/{apart}' if apart else ''}"
     return OtherWeights(
         f"card: expected results of {of.name} {of.version} in {path}, got {found}; first run {command}"
     )

@@ -132,15 +132,17 @@ def informed_by_rates(
     best = _of_both(search, start != 0.0, about)
     # the states of the samples, not those of the field's path, which may lead astray
     at_samples = field.with_fit_info(replace(field.fit_info, path_r2=None)), trajectories, rates
-    if best is not None and _contradicts(best, search, at_samples):
-        other = _of_both(search, start != 0.0, at_samples)
-        best = min((fit for fit in (best, other) if fit is not None), key=lambda fit: fit.score)
-        if not (field.fit_info.path_r2 or 0.0) > _FOLLOWED and _contradicts(best, search, at_samples):
-            return of_rates_alone(trajectories, rates)  # samples too far apart for any path, as of chaos
     if best is None:
         return None
-    candidate, fit, known = best.candidate, best.fit, best.rates
     seen = search.observations
+    states, measured = _measured(search, at_samples)
+    most = _CONTRADICTED * _Rates.of(search.dictionary.evaluate(states / seen.scale), measured).variance
+    if (best.rates.variance > most).any():
+        other = _of_both(search, start != 0.0, at_samples)
+        best = min((fit for fit in (best, other) if fit is not None), key=lambda fit: fit.score)
+        if not (field.fit_info.path_r2 or 0.0) > _FOLLOWED and (best.rates.variance > most).any():
+            return of_rates_alone(trajectories, rates)  # samples too far apart for any path, as of chaos
+    candidate, fit, known = best.candidate, best.fit, best.rates
     errors = np.sqrt(known.variance) * seen.scale / seen.time_unit
     said = ", ".join(f"{e:.2g}" for e in errors)
     facts = replace(field.fit_info.inference, refined=True).noting(
@@ -161,13 +163,11 @@ _About = tuple[DictionaryField, Trajectories, Sequence[np.ndarray]]
 
 def _of_both(search: Search, support: np.ndarray, about: _About) -> "_Fit | None":
     """The best fit to trajectories and rates, of the terms (m, d) of a field and those of the rates."""
-    seen = search.observations
-    states, slopes = _at_rates(*about)
-    measured = slopes * seen.time_unit / seen.scale
+    states, measured = _measured(search, about)
     best: _Fit | None = None
     tried: set[bytes] = set()
     for _ in range(_ROUNDS):
-        known = _Rates.of(search.dictionary.evaluate(states / seen.scale), measured)
+        known = _Rates.of(search.dictionary.evaluate(states / search.observations.scale), measured)
         for mixed in _mixed(support, known.support):
             if mixed.tobytes() not in tried:
                 tried.add(mixed.tobytes())
@@ -179,12 +179,10 @@ def _of_both(search: Search, support: np.ndarray, about: _About) -> "_Fit | None
     return best
 
 
-def _contradicts(found: "_Fit", search: Search, at_samples: _About) -> bool:
-    """Whether a fit leaves far more of the rates of some state than their regression on the samples does."""
-    seen = search.observations
-    states, slopes = _at_rates(*at_samples)
-    alone = _Rates.of(search.dictionary.evaluate(states / seen.scale), slopes * seen.time_unit / seen.scale)
-    return bool((found.rates.variance > _CONTRADICTED * alone.variance).any())
+def _measured(search: Search, about: _About) -> tuple[np.ndarray, np.ndarray]:
+    """As `_at_rates`, the rates in the units of the search."""
+    states, slopes = _at_rates(*about)
+    return states, slopes * search.observations.time_unit / search.observations.scale
 
 
 def of_rates_alone(trajectories: Trajectories, rates: Sequence[np.ndarray]) -> FittedField:

@@ -53,7 +53,7 @@ def curves(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> Curves:
     if hold in (Hold.PREVIOUS, Hold.LINEAR) or not n_inputs:
         chosen = held if hold == Hold.PREVIOUS else lines
         return Curves(chosen, np.zeros(n_inputs), (hold,) * n_inputs, np.ones(n_inputs, dtype=bool))
-    kinds = tuple(_recognised(t, column) if hold == Hold.AUTO else hold for column in u.T)
+    kinds = _held_as(t, u, hold)
     found, error, sure = lines, np.zeros(n_inputs), np.ones(n_inputs, dtype=bool)
     smooth = np.array([kind == Hold.SMOOTH for kind in kinds])
     if len(t) >= _FEW and smooth.any():

@@ -15,9 +15,7 @@ from fim_dynsys.search.local import LocalFit, Rates, clearly_better, unseen_erro
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 
-_SHARE = (
-    0.02  # of the likelihood of paths from the smoothed start, see `_from_the_samples`; by development rows
-)
+_SHARE = 0.02  # of the likelihood of paths from smoothed starts, see `_from_the_samples`; by development rows
 _STATES = 3  # up to which the share was chosen, and earns anything
 _LEAST = 1e-4  # of the variance of the samples: less noise counts as none
 _LOST = 1e3  # times the variance of the samples: what a path misses that diverges
@@ -60,7 +58,7 @@ class Bic:
 
     def prices(self, search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
         """See `Judge`."""
-        prices = _margins(candidates) + _from_the_samples(search, candidates)
+        prices = _common(search, candidates)
         if not self.gamma:
             return prices
         alike = 2.0 * self.gamma * log_alike(search.dictionary, search.observations.dim)
@@ -80,11 +78,10 @@ def _from_the_samples(search: Search, candidates: Sequence[Candidate]) -> np.nda
     noisy = (seen.noise_variance > _LEAST * seen.signal_variance) & (seen.counts > 0)
     if not noisy.any() or seen.dim > _STATES:
         return np.zeros(len(candidates))
-    smoothed, observed = np.stack([states[0] for states in seen.path]), (seen.weights > 0.0).any(axis=(0, 1))
-    moved = [replace(c, start=np.where(observed, smoothed, c.start)) for c in candidates]
-    missed = residual_variances(seen, moved)
-    missed = np.where(np.isfinite(missed), missed, np.inf)
-    levels = np.minimum(missed, _LOST * seen.signal_variance) / seen.noise_variance
+    observed = True if seen.seen is None else seen.seen
+    moved = [replace(c, start=np.where(observed, seen.start, c.start)) for c in candidates]
+    missed = np.fmin(residual_variances(seen, moved), _LOST * seen.signal_variance)  # nan is lost, too
+    levels = missed / seen.noise_variance
     return _SHARE * np.where(noisy, seen.counts * np.log(np.maximum(levels, 1.0)), 0.0).sum(axis=1)
 
 
@@ -108,7 +105,7 @@ class ExtendedBic:
         terms = len(search.dictionary)
         chosen = [np.count_nonzero(c.coefficients, axis=0).tolist() for c in candidates]
         choices = np.array([sum(_log_choices(terms, k) for k in counts) for counts in chosen])
-        return _margins(candidates) + _from_the_samples(search, candidates) + choices
+        return _common(search, candidates) + choices
 
 
 @dataclass(frozen=True)
@@ -165,8 +162,10 @@ def errors_of_refits(seen: Observations, candidate: Candidate) -> np.ndarray:
     return np.where(np.isfinite(errors), errors, np.inf)
 
 
-def _margins(candidates: Sequence[Candidate]) -> np.ndarray:
-    return np.array([_MARGIN * (c.n_functions > 0) for c in candidates])
+def _common(search: Search, candidates: Sequence[Candidate]) -> np.ndarray:
+    """What both kinds of BIC ask (C,): a margin of functions, and paths from smoothed starts."""
+    margins = np.array([_MARGIN * (c.n_functions > 0) for c in candidates])
+    return margins + _from_the_samples(search, candidates)
 
 
 def _log_choices(terms: int, k: int) -> float:

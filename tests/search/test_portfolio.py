@@ -44,11 +44,9 @@ def test_members_of_both_kinds_over_common_terms(found):
 def test_weights_are_of_the_bic_with_a_price_for_functions(found):
     scores = np.array([m.score for m in found.members])
     functions = np.array([m.n_functions > 0 for m in found.members])
-    seen = (
-        found.search.observations
-    )  # also integrated from the smoothed first sample, at a fiftieth of its weight
-    start = np.stack([states[0] for states in seen.path])
-    left = residual_variances(seen, [replace(m, start=start) for m in found.members])
+    seen = found.search.observations
+    # also integrated from the smoothed first sample, at a fiftieth of the weight
+    left = residual_variances(seen, [replace(m, start=seen.start) for m in found.members])
     levels = np.maximum(np.minimum(left, 1e3 * seen.signal_variance) / seen.noise_variance, 1.0)
     prices = 8.0 * functions + 0.02 * seen.n * np.log(levels).sum(axis=1)
     np.testing.assert_allclose(found.log_weights, -0.5 * (scores + prices))

@@ -20,7 +20,7 @@ from fim_dynsys.search.exact.models import (
     effective_sample_size,
     fitted,
     from_sample_to_sample,
-    packed_field,
+    missed_between,
     ranked,
     smaller,
     systematic,
@@ -75,7 +75,7 @@ _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers a
 _OPEN = 10.0  # in BIC: models closer than this are not distinguished
 _SIMULATED = 1e-5  # of the signal: errors of usual simulations
 _INTEGRATED = 1e-6  # of the signal: careful simulations err by it, and no wrong model of few terms comes near
-_WIDE = {1: 6, 2: 5, 3: 4}  # degrees by number of states: what a model misses falls with all monomials
+_WIDE = {**_HIGHER, 3: 4}  # degrees by number of states: what a model misses falls with all monomials
 _RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a model is found
 
 
@@ -293,7 +293,7 @@ class ExactSearch:
             if not models or self._found(models[0]):
                 return
             for model in (models[0], min(models, key=lambda model: model.misses)):
-                known = model.item.structure + model.item.parameters.tobytes()
+                known = _identity(model)
                 if known not in self._varied:
                     self._varied.add(known)
                     self.fit(subsets(self._precise, widened(self._search, model.item)))
@@ -479,7 +479,7 @@ class ExactSearch:
 
         What a model misses for want of a term is a function of the state, and falls where all monomials join.
         """
-        known = model.item.structure + model.item.parameters.tobytes()
+        known = _identity(model)
         if known not in self._as_samples:
             degree = _WIDE.get(self._search.dictionary.dim)
             simulated = degree is not None and model.misses < _SIMULATED and not self._falls(model, degree)
@@ -489,9 +489,8 @@ class ExactSearch:
     def _falls(self, model: ExactModel, degree: int) -> bool:
         """Whether from one sample to the next less is missed where all monomials up to a degree join."""
         wide = replace(self._search, dictionary=Dictionary.polynomial(model.item.dictionary.dim, degree))
-        field, p = packed_field(model.item), model.item.parameters
         with np.errstate(all="ignore"):
-            missed = self._precise.gaps(field, p, self._precise.steps(field, p))[0]
+            missed = missed_between(self._precise, model)
         rest = newton(self._precise, widened(wide, model.item))[1]
         return not np.isfinite(rest) or bool(rest <= np.sqrt(np.mean(missed**2)) / KNEE_OF_SIMULATIONS)
 
@@ -499,6 +498,11 @@ class ExactSearch:
     def _noise(self) -> float:
         """At most so large is the noise, in standard deviations of the coordinates."""
         return float(np.max(self._search.observations.noise.level / np.sqrt(self._precise.signal)))
+
+
+def _identity(model: ExactModel) -> bytes:
+    """A model's structure and numbers."""
+    return model.item.structure + model.item.parameters.tobytes()
 
 
 def _strides(observations: Observations) -> list[int]:

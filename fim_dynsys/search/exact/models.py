@@ -236,8 +236,7 @@ def smaller(precise: Precise, model: ExactModel, simulated: bool = False) -> Ite
 
 def _is_before_the_knee(less: ExactModel, more: ExactModel) -> bool:
     """Whether the terms that one model has more lower what is left by too little."""
-    gained = 0.5 * float(np.mean(less.log_spread - more.log_spread))
-    return gained < math.log(KNEE_OF_SIMULATIONS) * (more.parameters - less.parameters)
+    return _excess(less, KNEE_OF_SIMULATIONS) < _excess(more, KNEE_OF_SIMULATIONS)
 
 
 def _with_one_less(precise: Precise, model: ExactModel) -> Iterator[ExactModel]:
@@ -362,10 +361,15 @@ def with_one_state(model: ExactModel) -> Iterator[Candidate]:
     yield replace(item, dictionary=terms).in_use(free)
 
 
+def missed_between(precise: Precise, model: ExactModel) -> np.ndarray:
+    """What a model misses from each sample to the next, in standard deviations of the coordinates."""
+    field, p = packed_field(model.item), model.item.parameters
+    return precise.gaps(field, p, precise.steps(field, p))[0]
+
+
 def systematic(precise: Precise, model: ExactModel) -> bool:
     """Whether the misfit of a model from one sample to the next is smooth, not noise or rounding."""
-    field, p = packed_field(model.item), model.item.parameters
-    missed = precise.gaps(field, p, precise.steps(field, p))[0].reshape(-1, precise.data.dim)
+    missed = missed_between(precise, model).reshape(-1, precise.data.dim)
     above = np.sqrt(np.mean(missed**2, axis=0)) > _EXACT * np.sqrt(model.floor / precise.signal)
     return bool((above & (autocorrelation(missed) > _OF_ONE_PIECE)).any())
 
@@ -431,9 +435,12 @@ def criterion(models: list[ExactModel]) -> np.ndarray:
 
 def _knee(models: list[ExactModel], factor: float) -> ExactModel:
     """The model beyond which a parameter more lowers the residuals by less than a factor."""
-    return min(
-        models, key=lambda model: 0.5 * np.mean(model.log_spread) + math.log(factor) * model.parameters
-    )
+    return min(models, key=lambda model: _excess(model, factor))
+
+
+def _excess(model: ExactModel, factor: float) -> float:
+    """Logarithm of the residuals, by which a parameter more counts like their growth by a factor."""
+    return 0.5 * float(np.mean(model.log_spread)) + math.log(factor) * model.parameters
 
 
 def _degrees(item: Candidate) -> int:

@@ -40,7 +40,7 @@ class _Form:
     bundle: Callable[[np.ndarray], Bundle | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Denominator:
     """A denominator with its numbers, and how much it leaves.
 

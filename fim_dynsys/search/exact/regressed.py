@@ -127,12 +127,12 @@ def _of_state(
     read = [denominator for form in prepared for denominator in form.read(state)]
     best = sorted(read, key=attrgetter("criterion"))[:_TRIED]
     short = sorted(read, key=attrgetter("knee"))[:_TRIED_OF_FEW_TERMS]
-    tried = [*best, *(one for one in short if not any(one is other for other in best))]
+    tried = [*best, *(one for one in short if one not in best)]
     given = [Terms.of_bundle(bundle, dim) for bundle in _given(regressions)]
     beside = plain + _cubes(dim) if dim == _CUBIC else plain
     sides: dict[bytes, StateEquation] = {}
-    for every in [plain, *(beside + terms for terms in given), *(plain + one.terms for one in tried)]:
-        side = selected(regressions, state, every)
+    wider = [*(beside + terms for terms in given), *(plain + one.terms for one in tried)]
+    for side in [alone, *(selected(regressions, state, every) for every in wider)]:
         if side is not None and _is_believed(regressions, state, side):
             sides.setdefault(side.structure, side)
 
