@@ -29,7 +29,7 @@ from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.exact_fields import with_relations
-from fim_dynsys.models.fim_ode.own import FIMODE, MIN_OBSERVATIONS
+from fim_dynsys.models.fim_ode.own import FIMODE, MIN_OBSERVATIONS, n_used
 from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import samples_of, with_outliers_of
@@ -229,7 +229,7 @@ class Auto(SearchedModel):
     def _degree_of(self, complete: Trajectories) -> int | None:
         """That of the operator, where it can answer, however few the samples."""
         model = _operator()
-        few = int(complete.n_obs[complete.n_obs >= 2].sum()) < MIN_OBSERVATIONS
+        few = n_used(complete) < MIN_OBSERVATIONS
         return None if few or complete.input_names or complete.dim > model.max_dim else model.degree
 
     def _searched(self, question: Question) -> Portfolio:

@@ -68,3 +68,18 @@ def test_bands_of_a_fit_that_fails_warn_again():
         model = fim_dynsys.load("sindy-strong").fit(x, t)
     with pytest.warns(FitWarning, match="forecast: bands of a field that does not describe the data: "):
         model.forecast(model.context_, 3.0, n_draws=3)
+
+
+@pytest.mark.parametrize("n", [6, 8, 11])
+@pytest.mark.parametrize("seed", range(2))
+def test_fim_ode_searches_a_few_samples(n, seed):
+    """The operator alone gave rates of the wrong sign outside six to eleven samples of two decays in a row."""
+    t = np.linspace(0.0, 6.0, n)
+    a = 5.0 * np.exp(-1.2 * t)
+    x = np.stack([a, 1.2 * 5.0 / (0.4 - 1.2) * (np.exp(-1.2 * t) - np.exp(-0.4 * t))], axis=1)
+    x += 0.005 * x.std(axis=0) * np.random.default_rng(seed).standard_normal(x.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        model = fim_dynsys.load("fim-ode").fit(x, t)
+    (rates,) = model.predict(np.array([[6.0, 3.0]]))
+    assert rates == pytest.approx([-7.2, 6.0], rel=0.3)

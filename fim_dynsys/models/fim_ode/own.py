@@ -32,7 +32,7 @@ from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of
 from fim_dynsys.models.question import Question
-from fim_dynsys.models.searched import Asking, searched
+from fim_dynsys.models.searched import Asking, SearchedModel, searched
 from fim_dynsys.models.second_order import knowledge_with_positions
 from fim_dynsys.models.trust import Rivals
 from fim_dynsys.regression.criteria import Known, Noise, precise
@@ -49,10 +49,12 @@ from fim_dynsys.search.stages import POLYNOMIALS, Effort, Row
 from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
-_SEARCH = 19  # raised when the search changes
+_SEARCH = 20  # raised when the search changes
 
 MIN_OBSERVATIONS = 12
-"""Complete samples below which the operator's own field stands."""
+"""Samples that the operator is asked for at least where some can be left out or `auto` can do without it."""
+
+_FEWEST_SEARCHED = SearchedModel.min_observations  # below, the operator's own field stands
 
 # One of each kind; all nine find hardly more, for twice the time.
 _SMOOTHERS = [TIME_AWARE[k] for k in (3, 6, 8)]
@@ -77,7 +79,7 @@ class FIMODE(Asking, PretrainedModel):
     suggest are fitted to the trajectories themselves, and the smallest extended BIC wins, as
     `field_.fit_info.report` says. Samples with hardly any
     noise are fitted to numerical precision instead, functions tried where no polynomial explains them;
-    samples that neither their neighbours nor the fitted path explain are left out. Below twelve samples there
+    samples that neither their neighbours nor the fitted path explain are left out. Below five samples there
     is no search, which the report and `print` say. Contexts may hold any number of trajectories, ragged and
     irregularly sampled; states observed at different times among them. Results do not depend
     on the order of trajectories, nor on units or the origin of time.
@@ -143,7 +145,7 @@ class FIMODE(Asking, PretrainedModel):
 
     def _searches(self, complete: Trajectories) -> bool:
         """Whether candidates are searched, of which there must be enough samples."""
-        return self.refine and int(complete.n_obs[complete.n_obs >= 2].sum()) >= MIN_OBSERVATIONS
+        return self.refine and n_used(complete) >= _FEWEST_SEARCHED
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -182,7 +184,7 @@ class FIMODE(Asking, PretrainedModel):
             raise ValueError(
                 f"{self._caller}: expected a search with {what}, which the operator alone does not look at, "
                 f"got refine={self.refine} and {int(complete.n_obs.sum())} samples; give "
-                f"refine=True and at least {MIN_OBSERVATIONS}."
+                f"refine=True and at least {_FEWEST_SEARCHED}."
             )
         return self._with_evidence([complete], [trajectories], sigma, whole.errors, positions)[0][0]
 
@@ -351,7 +353,7 @@ class FIMODE(Asking, PretrainedModel):
         """The operator's own field, and what its posterior is read off."""
         facts, seen = Inference(), order.trajectories
         if self.refine:
-            few = f"{Judge.OPERATOR.value}: fewer than {MIN_OBSERVATIONS} samples"
+            few = f"{Judge.OPERATOR.value}: fewer than {_FEWEST_SEARCHED} samples"
             facts = Inference(Judge.OPERATOR).noting(few)
         info, terms, best = (
             FitInfo(report=self._report, inference=facts),
@@ -526,6 +528,11 @@ class _Answer(NamedTuple):
             order.information(self.dictionary, self.information),
             searched,
         )
+
+
+def n_used(complete: Trajectories) -> int:
+    """Samples of trajectories that have two or more."""
+    return int(complete.n_obs[complete.n_obs >= 2].sum())
 
 
 def _precise(trajectories: Trajectories, errors: Known | None) -> Trajectories:
