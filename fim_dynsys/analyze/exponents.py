@@ -145,14 +145,15 @@ class LyapunovSpectrum(Result):
         return ["exponent", "+- (95 %)"], [list(row) for row in rows]
 
     def _notes(self) -> list[str]:
+        if self.status in FAILURES:
+            return super()._notes()
         if self.jumps:
             check = f"{self.jumps}: by neighbouring orbits; supported {self.supported:.0%} of the time"
         else:
             check = (
                 f"sum less mean divergence {self.sum_error:.2g}; supported {self.supported:.0%} of the time"
             )
-        notes = [f"Kaplan-Yorke dimension {self.dimension:.5g}", check, *super()._notes()]
-        return notes if self.status in FAILURES else [*notes, self._window()]
+        return [f"Kaplan-Yorke dimension {self.dimension:.5g}", check, *super()._notes(), self._window()]
 
     def _window(self) -> str:
         """How long the orbit was followed, on its own time scale."""
