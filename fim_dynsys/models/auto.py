@@ -64,6 +64,10 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _REPORTED = 5  # candidates that the report names
 _TRACE = 1e-4  # of the largest rate along the samples
+# Of the differences between candidates' BIC where members are drawn. On 36 contexts of the development systems
+# with 3 and 10 % of noise, 90 % bands of the observed paths then hold 94 and 96 % and 3 % of the paths are held
+# by less than 70 %; at a temperature of 1 they hold 78 and 84 %, and 26 % of the paths are.
+_TEMPERATURE = 40.0
 _SUGGESTED_UP_TO = 6  # states: beyond, terms are screened, without knowledge
 STAGES = *POLYNOMIALS, functions
 """What is searched, whatever the effort."""
@@ -260,7 +264,8 @@ class Auto(SearchedModel):
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Candidates drawn by their BIC, each with parameters drawn from its posterior.
 
-        Draws whose paths leave all bounds from the data, where that of the field stays, are replaced and
+        Of noisy samples the BIC alone would draw hardly any but the best candidate, and bands of the members
+        would be too narrow: its differences are divided by a number found on other systems. Draws whose paths leave all bounds from the data, where that of the field stays, are replaced and
         counted in ``left_out``. A model that was read from a file repeats the search first.
 
         Parameters
@@ -284,7 +289,9 @@ class Auto(SearchedModel):
             local = found.local.draws(n, order.trajectories, np.random.default_rng(seed))
             return EnsembleField([order.field(field, self._seen) for field in local])
 
-        return bounded_members(partial(question.draws, found), n, seed, self.field_, self._seen)
+        temperature = 1.0 if found.exact_models else _TEMPERATURE
+        draw = partial(question.draws, found, temperature=temperature)
+        return bounded_members(draw, n, seed, self.field_, self._seen)
 
     @property
     def alternatives_(self) -> Alternatives:
