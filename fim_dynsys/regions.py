@@ -56,6 +56,13 @@ class Region:
                 f"Region: expected low < high, got {low[i]:g} and {high[i]:g} for {names[i]!r}; "
                 "swap the bounds or widen the box"
             )
+        with np.errstate(over="ignore"):
+            narrow = np.flatnonzero(high - low < np.finfo(float).tiny)
+        for i in narrow:
+            raise ValueError(
+                f"Region: expected bounds apart by an ordinary floating-point number, got {low[i]:g} and "
+                f"{high[i]:g} for {names[i]!r}; change the units"
+            )
         for name, value in (("low", low), ("high", high)):
             value.flags.writeable = False
             object.__setattr__(self, name, value)

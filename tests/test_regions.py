@@ -119,6 +119,7 @@ def test_boundary_in_other_dimensions():
         (([(0, 1, 2)],), "one .low, high. pair per coordinate"),
         (([(0, 1), (2,)],), "one .low, high. pair per coordinate"),
         (("ab",), "one .low, high. pair per coordinate"),
+        (([0], [5e-324]), "apart by an ordinary floating-point number, got 0 and 4.94066e-324"),
         (([0, 0], [1, 1], ["a"]), r"2 different names \(str\), got \('a',\)"),
         (([0, 0], [1, 1], ["a", "a"]), "2 different names"),
         (([0], [1], [3]), "1 different names"),

@@ -64,9 +64,9 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _REPORTED = 5  # candidates that the report names
 _TRACE = 1e-4  # of the largest rate along the samples
-# Of the differences between candidates' BIC where members are drawn. On 36 contexts of the development systems
-# with 3 and 10 % of noise, 90 % bands of the observed paths then hold 94 and 96 % and 3 % of the paths are held
-# by less than 70 %; at a temperature of 1 they hold 78 and 84 %, and 26 % of the paths are.
+# Of the differences between candidates' BIC where members are drawn. On the development systems 90 % bands
+# then hold 95 % of the observed paths at 3 and 10 % of noise, and 4 % of the paths by less than 70 %; at a
+# temperature of 1 they hold 81 %, and 23 % of the paths by less.
 _TEMPERATURE = 40.0
 _SUGGESTED_UP_TO = 6  # states: beyond, terms are screened, without knowledge
 STAGES = *POLYNOMIALS, functions
@@ -265,8 +265,9 @@ class Auto(SearchedModel):
         """Candidates drawn by their BIC, each with parameters drawn from its posterior.
 
         Of noisy samples the BIC alone would draw hardly any but the best candidate, and bands of the members
-        would be too narrow: its differences are divided by a number found on other systems. Draws whose paths leave all bounds from the data, where that of the field stays, are replaced and
-        counted in ``left_out``. A model that was read from a file repeats the search first.
+        would be too narrow: its differences are divided by a number found on other systems. Draws whose
+        paths leave all bounds from the data, where that of the field stays, are replaced and counted in
+        ``left_out``. A model that was read from a file repeats the search first.
 
         Parameters
         ----------

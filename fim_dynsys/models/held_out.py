@@ -101,7 +101,7 @@ def compare(
     if held_out is not None:
         if by is not None:
             raise ValueError(f"compare: expected by=None with held-out observations, got {by!r}.")
-        splits = [(data, as_trajectories(held_out))]
+        splits = [(data, _alike(data, as_trajectories(held_out)))]
     else:
         splits = list(_splits(data, by, folds))
     values = np.empty((len(named), len(splits), len(_COLUMNS)))
@@ -149,6 +149,18 @@ def _wrapped(model: Any) -> Any:
     from fim_dynsys.models.sindy import SINDy  # loads pysindy, which is loaded already
 
     return SINDy.of_stock(model)
+
+
+def _alike(train: Trajectories, held_out: Trajectories) -> Trajectories:
+    """The held-out observations, which must be of the states and inputs of those to be fitted."""
+    expected, got = ((*data.state_names, *data.input_names) for data in (train, held_out))
+    if train.dim != held_out.dim or len(expected) != len(got):
+        raise ValueError(
+            f"compare: expected held-out observations of the {train.dim} states and "
+            f"{len(train.input_names)} inputs of train ({', '.join(expected)}), got {held_out.dim} and "
+            f"{len(held_out.input_names)} ({', '.join(got)}); give both the same columns."
+        )
+    return held_out
 
 
 def _measured(

@@ -74,8 +74,8 @@ def as_trajectories(
     if callable(u):
         times = [times_of_one for times_of_one, _ in as_trajectories(x, t).arrays()]
         at_samples = [_evaluated(u, t_of_one) for t_of_one in times]
-        hold = _closest(u, times, at_samples)
-        return as_trajectories(x, t, feature_names, at_samples).with_hold(hold)
+        data = as_trajectories(x, t, feature_names, at_samples)  # refuses inputs that are not finite
+        return data.with_hold(_closest(u, times, at_samples))
     if feature_names is not None and (
         isinstance(feature_names, str | bytes | Mapping | Set) or not np.iterable(feature_names)
     ):
@@ -143,8 +143,9 @@ def _closest(
         found = [curves(t, rows, kind).cubics[few] for kind in kinds]
         for part in _PARTS:
             true = _evaluated(u, t[few] + part * (t[few + 1] - t[few]))
-            squares += [np.sum(((at(cubics, part) - true) / spread) ** 2) for cubics in found]
-            total += true.size
+            true = np.where(np.isfinite(true), true, np.nan)  # a pole between samples is no curve's
+            squares += [np.nansum(((at(cubics, part) - true) / spread) ** 2) for cubics in found]
+            total += np.isfinite(true).sum()
     best = int(np.argmin(squares))
     if total and np.sqrt(squares[best] / total) > _CLOSE_TO:
         warn(

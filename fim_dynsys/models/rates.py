@@ -358,7 +358,11 @@ def _combined(
     total = fit.information + precision
     size = np.sqrt(np.maximum(np.diagonal(total), 1e-300))
     right = fit.information @ fit.parameters + precision @ values
-    mean = np.linalg.lstsq(total / size[:, None] / size, right / size, rcond=None)[0] / size
+    with np.errstate(all="ignore"):
+        left, right = total / size[:, None] / size, right / size
+    if not (np.isfinite(left).all() and np.isfinite(right).all()):  # rates in extreme units
+        return None
+    mean = np.linalg.lstsq(left, right, rcond=None)[0] / size
     if not np.isfinite(mean).all():
         return None
     held = _trajectory_fit(search, support, mean, _HELD * total)  # starts alone are fitted again

@@ -192,3 +192,10 @@ def test_ticks_of_the_figure_do_not_collide(data):
         assert len(spans) >= 2
         assert all(left[1] < right[0] for left, right in itertools.pairwise(spans))
         drawing.close()
+
+
+def test_held_out_observations_of_other_columns_are_refused(data):
+    (t, x), *_ = data.arrays()
+    wider = Trajectories.from_arrays(np.tile(x, (1, 2)), t)
+    with pytest.raises(ValueError, match=r"^compare: expected held-out .* of the 2 states .* got 4"):
+        fim_dynsys.compare({"a": Given(-1.0)}, data, wider)

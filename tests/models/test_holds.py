@@ -118,3 +118,13 @@ def test_a_pole_in_an_input_ends_the_path():
         with pytest.warns(SimulationWarning, match="the path ends at 1 of 23"):
             path = model.simulate(x[0], t, u=given)
         assert np.isfinite(path[0]).all() and np.isnan(path[-1]).all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_function_with_a_pole_is_refused_at_a_sample_and_left_out_between():
+    t = np.linspace(0.0, 4.0, 41)
+    x = np.exp(-0.2 * t)[:, None]
+    with pytest.raises(ValueError, match="input"):
+        fim_dynsys.load("sindy").fit(x, t, u=lambda s: np.inf if s == 1.0 else s)
+    model = fim_dynsys.load("sindy").fit(x, t, u=lambda s: np.nan if abs(s - 0.05) < 1e-9 else s)
+    assert np.isfinite(model.coefficients()).all()

@@ -114,3 +114,11 @@ def test_rates_correct_terms_that_follow_the_samples():
     noisy, measured = (v + 0.03 * v.std(axis=0) * rng.normal(size=v.shape) for v in (states, rates))
     model = fim_dynsys.load("fim-ode").fit(noisy, t, x_dot=measured)
     assert np.abs(model.predict(states) - rates).max() < 0.15 * np.abs(rates).max()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rates_in_units_in_which_squares_overflow_do_not_end_in_an_error_of_lapack():
+    t = np.linspace(0.0, 27.0, 28)
+    x = 7e-68 * np.exp(-0.4 * t)[:, None]
+    model = fim_dynsys.load("sindy-strong").fit(x, 5e91 * t, x_dot=5e91 * t[:, None])
+    assert np.isfinite(model.coefficients()).all()

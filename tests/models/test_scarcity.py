@@ -73,7 +73,7 @@ def test_bands_of_a_fit_that_fails_warn_again():
 @pytest.mark.parametrize("n", [6, 8, 11])
 @pytest.mark.parametrize("seed", range(2))
 def test_fim_ode_searches_a_few_samples(n, seed):
-    """The operator alone gave rates of the wrong sign outside six to eleven samples of two decays in a row."""
+    """The operator alone gave rates of the wrong sign outside a few samples of two decays in a row."""
     t = np.linspace(0.0, 6.0, n)
     a = 5.0 * np.exp(-1.2 * t)
     x = np.stack([a, 1.2 * 5.0 / (0.4 - 1.2) * (np.exp(-1.2 * t) - np.exp(-0.4 * t))], axis=1)

@@ -176,6 +176,7 @@ def keep_signs(field: VectorField, region: Region) -> np.ndarray:
         x[:, i] = np.repeat(sides, len(points)) * _THIN * region.size[i]
         rate = field(x)[:, i]
         known = np.isfinite(rate)
-        growth = np.abs(rate[known] / x[known, i]) * time
+        with np.errstate(all="ignore"):  # in a region of hardly any size x rounds to 0
+            growth = np.abs(rate[known] / x[known, i]) * time
         keeps[i] = known.mean() > 0.5 and bool((growth < _FASTEST).all())
     return keeps
