@@ -119,7 +119,7 @@ def knowledge() -> Lines:
     """Generalisation of each model without and with one fact given."""
     groups = {"all": "all", "strict=ID": "polynomials of degree 3", "strict=OOD": "others"}
     lines = [["model", *groups.values()]]
-    for name in ("sindy-strong", "fim-ode", "auto", "symbolic"):
+    for name in ("sindy-strong", "fim-ode", "auto"):
         where = [{"group": group, "task": TASKS[1]} for group in groups]
         both = [
             [
