@@ -64,7 +64,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _REPORTED = 5  # candidates that the report names
 _TRACE = 1e-4  # of the largest rate along the samples
-# Of the differences between candidates' BIC where members are drawn. On the development systems 90 % bands
+# Divides differences between candidates' BIC where members are drawn. On the development systems 90 % bands
 # then hold 95 % of the observed paths at 3 and 10 % of noise, and 4 % of the paths by less than 70 %; at a
 # temperature of 1 they hold 81 %, and 23 % of the paths by less.
 _TEMPERATURE = 40.0

@@ -52,7 +52,7 @@ DEFAULT_WEIGHTS = "fim-ode"
 _SEARCH = 20  # raised when the search changes
 
 MIN_OBSERVATIONS = 12
-"""Samples that the operator is asked for at least where some can be left out or `auto` can do without it."""
+"""Samples below which `auto` does without the operator; nor are those of large errors kept from it there."""
 
 _FEWEST_SEARCHED = SearchedModel.min_observations  # below, the operator's own field stands
 
