@@ -1,6 +1,8 @@
 """What changes during a run: made, kept so that nothing is lost, restored, exported."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -74,6 +76,21 @@ def _adamw(preset: Preset, network: nn.Module, device: torch.device) -> torch.op
         return torch.optim.AdamW(groups, lr=preset.learning_rate, betas=betas)
     rate = torch.tensor(preset.learning_rate, device=device)
     return torch.optim.AdamW(groups, lr=rate, betas=betas, fused=True, capturable=True)
+
+
+@contextmanager
+def undone(state: State) -> Iterator[None]:
+    """Take back every step that a fresh run makes inside, in place: recorded steps hold on to its tensors."""
+    networks = (state.network, state.average)
+    before = [value.clone() for network in networks for value in network.state_dict().values()]
+    yield
+    after = [value for network in networks for value in network.state_dict().values()]
+    for value, was in zip(after, before, strict=True):
+        value.copy_(was)
+    for kept in state.optimiser.state.values():
+        for value in kept.values():
+            value.zero_()
+    state.step = state.total = 0
 
 
 # --- checkpoints ---

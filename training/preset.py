@@ -59,8 +59,10 @@ class Preset:
         Systems a step, over all processes; points a place.
     place_weights, early_weight
         Weight of the loss on own path, other paths and box, and of an operator's earlier answers.
-    steps, minutes, clock
-        Length of the run; minutes of wall or CPU time become steps once, after timing some.
+    steps, minutes, within, clock
+        Length of the run: steps; or minutes of wall or CPU time of the steps; or minutes of wall time within
+        which the whole command ends, systems, compilation and export included. Either time becomes steps once,
+        after timing some.
     learning_rate, final_learning_rate, warmup, weight_decay, clip, ema
         Cosine from the first rate to the final one after a linear warm-up over that share of the steps;
         norm at which gradients are clipped; decay of the averaged weights.
@@ -90,6 +92,7 @@ class Preset:
     early_weight: float = 0.15
     steps: int = 0
     minutes: float = 0.0
+    within: float = 0.0
     clock: str = "wall"
     learning_rate: float = 2e-3
     final_learning_rate: float = 1e-5
@@ -124,6 +127,11 @@ class Preset:
             raise ValueError(
                 f"pretrain: expected record only where device is cuda, got {self.device!r}; CUDA "
                 "graphs need it."
+            )
+        if self.minutes and self.within:
+            raise ValueError(
+                f"pretrain: expected minutes or within, got both ({self.minutes}, {self.within}); the first "
+                "is the time of the steps, the second of the whole command."
             )
         if self.makers and self.refresh:
             raise ValueError(

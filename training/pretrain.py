@@ -19,7 +19,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from training.checkpoint import State, export, exported, load_checkpoint, new_state, save_checkpoint
+from training.checkpoint import (
+    State,
+    export,
+    exported,
+    load_checkpoint,
+    new_state,
+    save_checkpoint,
+    undone,
+)
 from training.learner import LEARNERS, LossWeights, Trainee, compile_blocks
 from training.objective import PLACES, TRIVIAL_LOSS, Queries, draw_queries, field_loss
 from training.preset import Preset, learning_rate, observer, read_preset
@@ -31,6 +39,7 @@ from training.update import Recorded, Update
 
 RUNS = Path("runs")
 TIMED_STEPS = 20
+MARGIN = 0.97  # share of the time left that steps are planned for; the rest is for their scatter and the export
 UNTIMED_STEPS = 3  # before those, for each dimension: compilers and caches have their first time
 RECORDING_STEPS = 40  # likewise where steps are recorded: each shape of a batch has to be met a few times
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.monotonic, "cpu": time.process_time}
@@ -141,7 +150,9 @@ def pretrain(
         Exported weights of this run to go on from where the folder has no checkpoint: the schedule goes on
         at their step, the optimiser starts afresh with a warm-up.
     """
-    deadline = time.monotonic() + 60 * pause_after
+    called = time.monotonic()
+    end = called + 60 * (preset.within or math.inf)
+    deadline = min(called + 60 * pause_after, end)
     torch.set_num_threads(preset.threads)
     processes = join(preset.device)
     folder.mkdir(parents=True, exist_ok=True)
@@ -159,18 +170,21 @@ def pretrain(
         print(f"resumed at step {state.step} of {state.total}", flush=True)
     elif resume_from:
         _go_on_from(resume_from, state)
+    update = _update(preset, state, processes)
     if state.total == 0:
-        state.total = processes.from_leader(preset.steps or _steps_for(preset, source, processes))
+        state.total = processes.from_leader(
+            preset.steps or _steps_for(preset, state, update, source, validation, processes, end)
+        )
         if processes.leads:
             save_checkpoint(checkpoint, state)
     parameters = sum(p.numel() for p in state.network.parameters())
     print(f"{parameters:,} parameters, {state.total} steps, validation {fingerprint}", flush=True)
 
-    update, log = _update(preset, state, processes), Log(folder / "log.csv", state.step)
+    log = Log(folder / "log.csv", state.step)
     clock = CLOCKS[preset.clock]
     began, first, before, saved = clock(), state.step, state.seconds, time.monotonic()
     while state.step < state.total and (stop_after is None or state.step - first < stop_after):
-        if pause_after < float("inf") and processes.from_leader(time.monotonic() > deadline):
+        if deadline < math.inf and processes.from_leader(time.monotonic() > deadline):
             break
         pools = source.at(state.step, state.total)
         state.window.append(train_step(state, update, preset, pools, processes))
@@ -212,26 +226,40 @@ def _go_on_from(path: str, state: State) -> None:
     print(f"goes on from {path} at step {state.step} of {state.total}", flush=True)
 
 
-def _steps_for(preset: Preset, source: Source, processes: Processes) -> int:
-    """Step count for the preset's minutes, from twenty timed steps of a throw-away network.
+def _steps_for(
+    preset: Preset,
+    state: State,
+    update: Update | Recorded,
+    source: Source,
+    validation: Pools,
+    processes: Processes,
+    end: float,
+) -> int:
+    """Step count that fills the preset's time, from twenty steps and a validation that are timed and undone.
 
     The time that generation takes is added in full, though some of it will overlap.
     """
-    if preset.minutes <= 0:
-        raise ValueError("pretrain: the preset needs steps or minutes above 0, got neither; set one of them")
-    trial = new_state(preset, processes.device)
-    trial.total = 10 * TIMED_STEPS
-    update, clock = _update(preset, trial, processes), CLOCKS[preset.clock]
-    making, pools = source.seconds_per_step(), source.at(0, 1)
-    for dim in sorted(pools):
-        for _ in range(RECORDING_STEPS if preset.record else UNTIMED_STEPS):
-            train_step(trial, update, preset, {dim: pools[dim]}, processes).tolist()
-    began = clock()
-    for _ in range(TIMED_STEPS):
-        left = train_step(trial, update, preset, pools, processes)
-    left.tolist()  # wait for the device
-    per_step = (clock() - began) / TIMED_STEPS + making
-    return max(int(60 * preset.minutes / per_step), TIMED_STEPS)
+    if max(preset.minutes, preset.within) <= 0:
+        raise ValueError(
+            "pretrain: the preset needs steps, minutes or within above 0, got none; set one of them"
+        )
+    clock, making, pools = CLOCKS[preset.clock], source.seconds_per_step(), source.at(0, 1)
+    with undone(state):
+        state.total = 10 * TIMED_STEPS
+        for dim in sorted(pools):
+            for _ in range(RECORDING_STEPS if preset.record else UNTIMED_STEPS):
+                train_step(state, update, preset, {dim: pools[dim]}, processes).tolist()
+        began = clock()
+        for _ in range(TIMED_STEPS):
+            last = train_step(state, update, preset, pools, processes)
+        last.tolist()  # wait for the device
+        per_step = (clock() - began) / TIMED_STEPS + making
+        began = clock()
+        validate(state.average, preset, validation, processes.device)
+        per_validation = clock() - began
+    left = 60 * preset.minutes or MARGIN * (end - time.monotonic())
+    per_step += per_validation / preset.log_every
+    return max(int((left - per_validation) / per_step), TIMED_STEPS)
 
 
 # --- the log ---
@@ -310,7 +338,7 @@ def main() -> None:
     arguments = parser.parse_args()
     changes = tomllib.loads("\n".join(arguments.set))
     if arguments.minutes is not None:
-        changes |= {"minutes": arguments.minutes, "steps": 0}
+        changes |= {"minutes": arguments.minutes, "within": 0.0, "steps": 0}
     if arguments.steps is not None:
         changes |= {"steps": arguments.steps}
     if arguments.device is not None:

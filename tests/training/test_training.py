@@ -229,7 +229,7 @@ def test_stages_change_what_is_seen() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "training" / "presets").glob("*.toml")), ids=lambda p: p.stem)
 def test_every_preset_can_be_read(path: Path) -> None:
     preset = read_preset(path.stem)
-    assert preset.steps or preset.minutes
+    assert preset.steps or preset.minutes or preset.within
 
 
 # --- the loop ---
@@ -300,6 +300,41 @@ def test_minutes_become_steps_once(tmp_path: Path) -> None:
     assert first.total > 60  # a step takes milliseconds
     again = pretrain(replace(preset, minutes=50.0), tmp_path / "run", stop_after=1)
     assert (again.step, again.total) == (2, first.total)
+
+
+@pytest.mark.parametrize("small", [ours, published])
+def test_timed_steps_leave_no_trace(small, tmp_path: Path) -> None:
+    shape = {"pools": (("paper", 1, 20), ("paper", 2, 20)), "validation": 4, "log_every": 5}
+    sized = pretrain(replace(small(steps=0), minutes=1e-6, **shape), tmp_path / "sized", stop_after=8)
+    assert sized.total == TIMED_STEPS
+    plain = pretrain(replace(small(steps=TIMED_STEPS), **shape), tmp_path / "plain", stop_after=8)
+    for own, other in zip(sized.network.parameters(), plain.network.parameters(), strict=True):
+        assert torch.equal(own, other)
+    for own, other in zip(sized.average.parameters(), plain.average.parameters(), strict=True):
+        assert torch.equal(own, other)
+
+
+def test_a_command_ends_within_its_time_and_annealed(monkeypatch, tmp_path: Path) -> None:
+    """However long systems took: steps are planned for what is left, validations included."""
+    now, prepare, step, check = [0.0], pretraining.held_out, pretraining.train_step, pretraining.validate
+
+    def slow(seconds, call):
+        def later(*arguments):
+            now[0] += seconds
+            return call(*arguments)
+
+        return later
+
+    monkeypatch.setattr(pretraining, "held_out", slow(60.0, prepare))
+    monkeypatch.setattr(pretraining, "train_step", slow(1.0, step))
+    monkeypatch.setattr(pretraining, "validate", slow(10.0, check))
+    monkeypatch.setattr(pretraining, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setitem(pretraining.CLOCKS, "wall", lambda: now[0])
+    shape = {"pools": (("paper", 1, 20),), "validation": 4, "log_every": 10}
+    state = pretrain(replace(published(steps=0), within=4.0, **shape), tmp_path / "run")
+    left = 240 - 60 - UNTIMED_STEPS - TIMED_STEPS - 10
+    assert state.step == state.total == int((pretraining.MARGIN * left - 10) / 2)
+    assert now[0] < 240
 
 
 def test_every_dimension_is_met_before_steps_are_timed(monkeypatch, tmp_path: Path) -> None:
