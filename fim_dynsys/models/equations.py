@@ -131,7 +131,7 @@ class EquationsModel(EstimatedModel):
     """
 
     name = "equations"
-    version = "1"
+    version = "2"
     min_observations = 2
     takes = frozenset({"missing", "inputs", "sigma"})
     _log: dict[str, Any] | None = None  # noise by column, where `fit` was given logarithms
@@ -376,10 +376,10 @@ class EquationsModel(EstimatedModel):
             better = refined(fit, problem, starts)
             if better is not None and better is not fit:
                 fit, summary = better, summarise(described, better)
-        if summary is not None and _is_poor(summary):
+        if summary is not None and _is_doubtful(summary):
             better = restarted(fit, problem, described.shown, self.n_starts, self.seed)
             again = None if better is None else summarise(described, better)
-            if again is not None and _left(again) < _left(summary):
+            if again is not None and _rank(again) < _rank(summary):
                 fit, summary = better, again
         if fit is None or summary is None:
             names = ", ".join(problem.space.names) or "no parameters"
@@ -447,6 +447,20 @@ class EquationsModel(EstimatedModel):
 def _is_poor(summary: Summary) -> bool:
     """Whether a fit leaves more than the noise."""
     return _left(summary) > _NOTICED
+
+
+def _is_doubtful(summary: Summary) -> bool:
+    """Whether a fit leaves more than the noise, gets lost along the record or did not converge.
+
+    Pieces of noisy records leave no more than the noise with wrong parameters too.
+    """
+    stopped = summary.fit.descent.outcome is not Outcome.CONVERGED
+    return _is_poor(summary) or stopped or bool(summary.quality["problems"])
+
+
+def _rank(summary: Summary) -> tuple[bool, float]:
+    """What of two fits is the better one: smaller."""
+    return _is_doubtful(summary), _left(summary)
 
 
 def _left(summary: Summary) -> float:
