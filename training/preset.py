@@ -60,9 +60,9 @@ class Preset:
     place_weights, early_weight
         Weight of the loss on own path, other paths and box, and of an operator's earlier answers.
     steps, minutes, within, clock
-        Length of the run: steps; or minutes of wall or CPU time of the steps; or minutes of wall time within
-        which the whole command ends, systems, compilation and export included. Either time becomes steps once,
-        after timing some.
+        Length of the run: steps; minutes of wall or CPU time of the steps; or minutes of wall time within
+        which the whole command ends, systems and compilation included. Times become steps once, after timing
+        some.
     learning_rate, final_learning_rate, warmup, weight_decay, clip, ema
         Cosine from the first rate to the final one after a linear warm-up over that share of the steps;
         norm at which gradients are clipped; decay of the averaged weights.

@@ -39,7 +39,7 @@ from training.update import Recorded, Update
 
 RUNS = Path("runs")
 TIMED_STEPS = 20
-MARGIN = 0.97  # share of the time left that steps are planned for; the rest is for their scatter and the export
+MARGIN = 0.97  # share of the time left that steps are planned for; the rest: their scatter, the export
 UNTIMED_STEPS = 3  # before those, for each dimension: compilers and caches have their first time
 RECORDING_STEPS = 40  # likewise where steps are recorded: each shape of a batch has to be met a few times
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.monotonic, "cpu": time.process_time}
