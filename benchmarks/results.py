@@ -47,6 +47,8 @@ class Step:
         Whose rows it writes: it is done until one of them has another version.
     out : str
         Folder of its tables, in ``benchmarks/NAME``.
+    part : str
+        Of its rows, where another step writes others into the same folder.
     """
 
     benchmark: str
@@ -56,11 +58,12 @@ class Step:
     workers: bool = True
     models: tuple[str, ...] = (*_MODELS, *_OTHERS)
     out: str = "results"
+    part: str = ""
 
     @property
     def name(self) -> str:
-        """Its benchmark, with the folder where that has several steps."""
-        return self.benchmark + self.out.removeprefix("results")
+        """Its benchmark, with the folder or the part where that has several steps."""
+        return self.benchmark + self.out.removeprefix("results") + (f"/{self.part}" if self.part else "")
 
     def command(self, workers: int, data: Path | None = None) -> list[str]:
         """What is run."""
@@ -72,14 +75,19 @@ class Step:
 
 STEPS = (
     # What all pages are about comes first: an interrupted run leaves the most used tables.
-    Step("development", ("--settings", *_SETTINGS, "--models", *_MODELS, *_REFERENCES), 0.4),
+    Step(
+        "development",
+        ("--settings", *_SETTINGS, "--models", *_MODELS, *_REFERENCES),
+        0.4,
+        models=(*_MODELS, "sindy"),
+    ),
     Step(
         "odebench",
         (
             *("--settings", *_SETTINGS, "--models", *_MODELS, *_REFERENCES),
             *("fim-ode:refine=False", "truth-fit"),
         ),
-        0.6,
+        0.4,
         models=(*_MODELS, "sindy", "equations"),
     ),
     Step(  # apart, as its simulations take long
@@ -89,15 +97,27 @@ STEPS = (
         models=("fim-ode-neural",),
         out="results/neural",
     ),
-    Step("sparse", ("--models", *_MODELS, "symbolic"), 0.4),
-    Step("structure", ("--models", *_MODELS), 0.3),
-    Step("polynomials", ("--models", *_MODELS), 0.4),
-    Step("mdbench", ("--models", *_MODELS), 0.2),
-    Step("oscillators", ("--models", *_MODELS), 0.4),
-    Step("inputs", (), 0.1),
-    Step("knowledge", (), 0.2),
+    Step("sparse", ("--models", *_MODELS, "symbolic"), 0.3, models=(*_MODELS, "symbolic")),
+    Step("structure", ("--models", *_MODELS), 0.3, models=_MODELS),
+    Step("polynomials", ("--models", *_MODELS), 0.4, models=_MODELS),
+    Step("mdbench", ("--models", *_MODELS), 0.1, models=_MODELS),
+    Step(
+        "oscillators",
+        ("--models", *_MODELS, "fim-ode+finetune", "spline", "truth-fit", "truth", "constant"),
+        0.4,
+        models=_MODELS,
+    ),
+    Step(  # apart: fine-tuning the network takes minutes a draw
+        "oscillators",
+        ("--models", "fim-ode-neural", "fim-ode-neural+finetune", "--only", "draws", "--limit", "5"),
+        0.6,
+        models=("fim-ode-neural",),
+        part="neural",
+    ),
+    Step("inputs", (), 0.1, models=(*_MODELS, "sindy")),
+    Step("knowledge", (), 0.1, models=_MODELS),
     Step("fixed_points", (), 0.02, models=("fim-ode", "sindy-strong")),
-    Step("calibration", (), 0.3, models=("fim-ode", "auto")),
+    Step("calibration", (), 0.8, models=("fim-ode", "auto")),
     Step("evidence", (), 0.1, workers=False, models=("equations",)),
     Step("integration", (), 0.01, workers=False, models=("equations",)),
     Step("estimation", (), 0.45, workers=False, models=("equations",)),
@@ -107,16 +127,25 @@ STEPS = (
         0.08,
         models=("fim-ode", "auto"),
     ),
-    Step("ctf", (), 0.05),
+    Step("ctf", (), 0.05, models=(*_MODELS, "sindy")),
     Step(
         "ablation",
         ("--kinds", "development", "few samples", "inputs", "--seeds", "0"),
         0.08,
         models=("fim-ode", "auto"),
     ),
-    Step("real", (), 0.1),
-    Step("nonlinear", (), 0.01, data="cascaded_tanks.csv"),
-    Step("mocap", (), 0.1, data="mocap"),
+    Step("real", (), 0.1, models=(*_MODELS, "sindy", "symbolic", "equations")),
+    Step("nonlinear", (), 0.01, data="cascaded_tanks.csv", models=(*_MODELS, "equations")),
+    Step(
+        "mocap",
+        (
+            *("--models", "fim-ode@3", "sindy-strong@3", "auto@3", "fim-ode-neural@3"),
+            *("fim-ode@5", "linear@5", "auto@5", "auto@8"),
+        ),
+        0.2,
+        data="mocap",
+        models=(*_MODELS, "fim-ode-neural"),
+    ),
     Step("analysis", (), 0.5, models=(*_MODELS, "sindy")),
     Step("reliability", (), 0.2),
     Step("interruption", (), 0.1, workers=False, models=("fim-ode", "fim-ode-neural")),

@@ -29,11 +29,17 @@ STEP = 4.0  # seconds between samples
 SEEN = 40  # samples of the validation record from which its start is found
 MODELS = ("fim-ode", "auto", "sindy-strong", "equations")
 TANKS = {
-    "upper": "-k1*sqrt(upper) + k4*u0 - k2*max(0, upper - h)",
-    "x0": "k1*sqrt(upper) - k3*sqrt(x0) + k5*max(0, upper - h) - k6*max(0, x0 - g)",
+    "upper": "-k1*sqrt(max(upper, 0)) + k4*(u0 - o) - k2*max(0, upper - h)",
+    "x0": "k1*sqrt(max(upper, 0)) - k3*sqrt(max(x0 - s, 0)) + k5*max(0, upper - h) - k6*max(0, x0 - g)",
 }
-"""Torricelli's law in both tanks, which lose what is above a level; part of that falls into the lower one."""
-BOUNDS = dict.fromkeys(("k1", "k2", "k3", "k4", "k5", "k6"), (1e-3, 1.0)) | dict.fromkeys("gh", (4.0, 11.0))
+"""Torricelli's law in both tanks, which lose what is above a level; part of that falls into the lower one.
+
+The pump begins to deliver at a voltage, and the sensor has one where the tank is empty: of the forms without
+and with these, this one has the smallest BIC of the estimation record by far (30; 84 within narrower bounds,
+602 with the pump's alone, 179 with the sensor's alone, 726 with neither).
+"""
+BOUNDS = dict.fromkeys(("k1", "k3", "k4", "k5"), (1e-3, 1.0)) | dict.fromkeys(("k2", "k6"), (1e-3, 10.0))
+BOUNDS |= dict.fromkeys("gh", (4.0, 11.0)) | {"o": (-1.0, 3.0), "s": (-5.0, 3.0)}
 """Rates in 1/s (volts and square roots of them); rims in volts, in the upper part of what is measured."""
 COLUMNS = ("uEst", "yEst", "uVal", "yVal")
 
