@@ -153,7 +153,7 @@ class PosteriorField(_WithErrors):
     Raises
     ------
     ValueError
-        If the roots have another shape or are not finite.
+        If the roots are missing, have another shape or are not finite.
     """
 
     _stored = "roots"
@@ -161,8 +161,13 @@ class PosteriorField(_WithErrors):
     @property
     def roots(self) -> np.ndarray:
         """R (d, m, m) of the coefficients' covariances ``R^T R``."""
-        assert self._known is not None  # they are this field's reason
+        assert self._known is not None  # `_checked` refuses it
         return self._known
+
+    def _checked(self, given: ArrayLike | None) -> np.ndarray | None:
+        if given is None:
+            raise ValueError("PosteriorField: expected the roots of its covariances, got none.")
+        return super()._checked(given)
 
     def _expected(self) -> tuple[tuple[int | str, ...], str, float]:
         m, d = self.coefficients.shape

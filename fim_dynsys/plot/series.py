@@ -152,7 +152,12 @@ def read_series(
     parts: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
     if not all(np.ndim(part) for part in parts):
         parts = [given]
-    arrays = [np.asarray(part, dtype=float) for part in parts]
+    try:
+        arrays = [np.asarray(part, dtype=float) for part in parts]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{caller}: expected Trajectories or arrays of numbers, got {type(given).__name__} ({error})."
+        ) from error
     arrays = [part[:, None] if part.ndim == 1 else part for part in arrays]
     if t is None and like is not None and [len(part) for part in arrays] == like.n_obs.tolist():
         times: Any = [times_of_one for times_of_one, _ in like.arrays()]

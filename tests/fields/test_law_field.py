@@ -88,3 +88,11 @@ def test_unknown_errors_are_none_and_known_ones_are_found_once():
 def test_roots_of_another_shape_are_refused():
     with pytest.raises(ValueError, match=r"LawField: expected finite roots of shape \('q', 2, 4\)"):
         law(np.zeros((2, 2, 3)))
+
+
+def test_a_posterior_without_its_roots_is_refused():
+    """As in a saved model that was cut."""
+    field = PosteriorField.of(saturating(), np.eye(2)[None])
+    arrays = {name: values for name, values in field.to_arrays().items() if name != "roots"}
+    with pytest.raises(ValueError, match="PosteriorField: expected the roots of its covariances, got none"):
+        PosteriorField.from_arrays(arrays)

@@ -625,6 +625,8 @@ def test_series_of_what_a_model_simulates(observed, rotation):
     assert [len(line.get_xdata()) for line in several.artists["simulated"]] == [7] * 4
     with pytest.raises(ValueError, match=r"expected times with arrays of \[7\] rows, got none; pass t="):
         plot.time_series(observed[[0]], np.ones((7, 2)), ax=axes(2))
+    with pytest.raises(ValueError, match="time_series: expected Trajectories or arrays of numbers, got str"):
+        plot.time_series("a", ax=axes())
 
 
 def test_series_of_an_ensemble_start_at_the_first_samples():

@@ -13,7 +13,7 @@ class NeuralFIMODE(DecodedFIMODE):
     """A network of the FIM-ODE paper's design and size, trained by us; above all a start for `finetune`.
 
     What is inferred is a field that the network decodes point by point; its equations are a distillation. It
-    was trained for 23 minutes of a GPU, on noise-free and noisy samples of one to four trajectories, and
+    was trained for half an hour on a GPU, on noise-free and noisy samples of one to four trajectories, and
     states no errors: for answers without fine-tuning, use `FIMODE`. One point of the field takes
     milliseconds, many together less each; simulate with ``rtol=1e-5`` where that suffices. Contexts, units
     and what is saved: as of `PublishedFIMODE`, which also takes checkpoints of your own.

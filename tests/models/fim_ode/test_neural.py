@@ -26,14 +26,17 @@ def model():
 
 def noisy_cycle():
     t = np.linspace(0.0, 12.0, 40)
-    van_der_pol = CallableField(lambda x: np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], 1), 2)
-    x = np.asarray(simulate(van_der_pol, [2.0, 0.0], t).x[0])
+
+    def van_der_pol(x):
+        return np.stack([x[:, 1], 0.5 * (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], 1)
+
+    x = np.asarray(simulate(CallableField(van_der_pol, 2), [2.0, 0.0], t).x[0])
     return x + 0.05 * np.random.default_rng(0).standard_normal(x.shape), t
 
 
 @pytest.fixture(scope="module")
 def tuned(model):
-    options = {"steps": 4, "every": 2, "learning_rate": 5e-5, "max_seconds": None, "progress": False}
+    options = {"steps": 4, "every": 2, "learning_rate": 2e-5, "max_seconds": None, "progress": False}
     return model.finetune(*noisy_cycle(), **options)
 
 
