@@ -172,7 +172,7 @@ LEARNERS = {
 def compile_blocks(network: nn.Module, mode: str) -> None:
     """Compile what layers repeat: once for all of them, all dimensions and numbers of samples.
 
-    What was compiled for another network, such as a trial's, is forgotten: it would count towards the number
+    What was compiled for another network of this process is forgotten: it would count towards the number
     of versions beyond which torch no longer compiles.
     """
     torch.compiler.reset()

@@ -340,7 +340,7 @@ def main() -> None:
     if arguments.minutes is not None:
         changes |= {"minutes": arguments.minutes, "within": 0.0, "steps": 0}
     if arguments.steps is not None:
-        changes |= {"steps": arguments.steps}
+        changes |= {"steps": arguments.steps, "within": 0.0}
     if arguments.device is not None:
         changes |= {"device": arguments.device}
     preset = read_preset(arguments.preset, changes)
