@@ -1,7 +1,5 @@
 """From noisy trajectories to dynamics: infer the vector field of an unknown ODE, then study it."""
 
-import importlib
-
 __version__ = "0.2.0"
 
 # Public names and the modules that hold them; each is imported when first asked for, so that
@@ -73,12 +71,14 @@ __all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> object:
+    from fim_dynsys.importing import imported
+
     if name in _PUBLIC:
-        value = getattr(importlib.import_module(f"fim_dynsys.{_PUBLIC[name]}"), name)
+        value = getattr(imported(f"fim_dynsys.{_PUBLIC[name]}"), name)
         globals()[name] = value
         return value
     if name in _MODULES:
-        return importlib.import_module(f"fim_dynsys.{name}")
+        return imported(f"fim_dynsys.{name}")
     raise AttributeError(f"module 'fim_dynsys' has no attribute {name!r}")
 
 

@@ -5,7 +5,6 @@ A little above five hundred lines: a third of it is the table of names.
 
 import difflib
 import html
-import importlib
 import inspect
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from fim_dynsys.entry_points import disabled, distribution, listed, loaded, owner
 from fim_dynsys.errors import FimDynsysWarning, PluginError, check_installed, warn, warn_of_rename
+from fim_dynsys.importing import imported
 
 if TYPE_CHECKING:
     from fim_dynsys.models.auto import Auto
@@ -381,9 +381,9 @@ def _import_factory(spec: ModelSpec) -> Callable[..., Any]:
     if spec.needs:
         check_installed(spec.name, spec.needs, spec.needs)
     if spec is _BUILT_IN.get(spec.name):
-        return getattr(importlib.import_module(module), attribute)
+        return getattr(imported(module), attribute)
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return getattr(imported(module), attribute)
     except (Exception, SystemExit) as error:  # see `loaded`
         raise PluginError(
             f"plugin {spec.name!r}: cannot import {spec.factory}: {type(error).__name__}: {error}"

@@ -14,7 +14,7 @@ import numpy as np
 import fim_dynsys
 from benchmarks.harness.trials import Problem, list_trials, observe
 from benchmarks.odebench import facts
-from benchmarks.speed import finetuning, states
+from benchmarks.speed import finetuning, peers, states
 from benchmarks.speed.timing import Measurement, interleaved
 from fim_dynsys.corruption import add_noise
 from fim_dynsys.fields.callable import CallableField
@@ -412,6 +412,8 @@ def _fit_many_seconds(
 
 SECTIONS: dict[str, Callable[[int], list[Measurement]]] = {
     "import": imports,
+    "processes": peers.processes,
+    "peers": peers.beside_peers,
     "simulate": batched_simulation,
     "published": published_queries,
     "published-field": published_field,

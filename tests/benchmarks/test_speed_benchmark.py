@@ -8,7 +8,7 @@ import pytest
 import fim_dynsys
 from benchmarks.odebench import facts
 from benchmarks.speed import __main__ as command
-from benchmarks.speed import finetuning, measurements, states
+from benchmarks.speed import finetuning, measurements, peers, states
 from benchmarks.speed.timing import Measurement, interleaved
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.simulation.solution import simulate
@@ -118,3 +118,36 @@ def test_a_chain_of_seven_states():
     )
     assert states._wrong(law.field_, matrix) == 0
     assert states._wrong(law.field_, np.diag([-0.1, -0.3])) == 2
+
+
+def test_peers_fit_the_same_record_and_follow_the_same_paths(monkeypatch):
+    monkeypatch.setattr(peers, "_FITTED", ("sindy", "a plugin that is not installed"))
+    monkeypatch.setattr(peers, "STARTS", (3,))
+    monkeypatch.setattr(peers, "END", 1.0)
+    rows = {row.quantity: row for row in peers.beside_peers(1)}
+    assert {"peers, pysindy.SINDy(), fit", "peers, sindy, fit"} <= rows.keys() and len(rows) == 5
+    assert rows["peers, simulate, pysindy / ours, 3 starts"].value > 1.0
+
+
+def test_processes_are_of_an_installed_wheel(monkeypatch, tmp_path):
+    """Their first has a cache of its own, which later ones share; without machine code the cache is empty."""
+    seen = []
+
+    def process(name, site, cache):
+        seen.append((name, cache.name))
+        return 0.5 * len(seen), 20, 0
+
+    monkeypatch.setattr(peers, "_installed", lambda folder: tmp_path)
+    monkeypatch.setattr(peers, "_process", process)
+    rows = peers.processes(1)
+    assert seen[:5] == [("fim-ode", "first fim-ode")] * 4 + [("auto", "first auto")]
+    assert seen[-1] == ("fim-ode", "compiled") and len(seen) == 9
+    assert [row.value for row in rows] == [0.5, 1.5, 2.5, 3.5, 4.5]
+    assert rows[0].note == "from a wheel, 20 functions loaded, 0 compiled"
+
+
+@pytest.mark.slow
+def test_the_first_process_of_a_wheel_compiles_nothing(tmp_path):
+    site = peers._installed(tmp_path)
+    seconds, _, compiled = peers._process("fim-ode", site, tmp_path / "cache")
+    assert seconds > 0.1 and (compiled == 0 or not list(site.rglob("*.nbc")))
