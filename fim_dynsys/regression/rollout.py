@@ -66,8 +66,9 @@ def rollout(
     dim = np.shape(coefficients)[2]
     return integrate(
         dictionary.packed,
-        np.array(coefficients, dtype=np.float64, order="C"),  # writable: a second type is compiled again
-        np.ascontiguousarray(x0, dtype=np.float64),
+        # Writable: a second type is compiled again.
+        np.array(coefficients, dtype=np.float64, order="C"),
+        np.array(x0, dtype=np.float64, order="C"),
         np.ascontiguousarray(t, dtype=np.float64),
         substeps(t, limit),
         float(bound),

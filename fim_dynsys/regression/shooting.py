@@ -177,7 +177,8 @@ class Shooting:
         self.prior, self.prior_mean = parameter_prior
         self.has_prior = bool(self.prior.any())
         self.rest = np.zeros(len(self.prior))
-        self.pull, self.expected_starts = start_prior
+        # Writable and in C's order, here and where kernels are called: each other kind is compiled anew.
+        self.pull, self.expected_starts = (np.array(part, dtype=np.float64, order="C") for part in start_prior)
         self.heads = data.first[:-1]
         self.breaks = data.first[1:-1] - 1  # intervals between trajectories
         times = np.diff(data.times)
@@ -241,7 +242,10 @@ class Shooting:
         maps = self.interval_maps(p, nodes, self.steps, self.counts)
         placed = segments.bounds, segments.heads, segments.gap_weight
         merit, sensitivities, normal, moment = linearised(
-            maps, nodes, data.values, data.weights, placed, (self.pull, self.expected_starts)
+            maps,
+            *map(np.ascontiguousarray, (nodes, data.values, data.weights)),
+            placed,
+            (self.pull, self.expected_starts),
         )
         merit += self.prior_cost(p, nodes[self.heads])
         merit = merit if math.isfinite(merit) else np.inf

@@ -104,7 +104,7 @@ def _chosen(regressions: Integrals, terms: Dictionary, n: int, floor: float) -> 
     values = np.zeros((len(terms), terms.dim))
     columns = regressions.columns(terms, Dictionary.polynomial(terms.dim, 0))
     for state, (columns_of_state, target) in enumerate(zip(columns, regressions.targets, strict=True)):
-        price = prices[:, state]
+        price = np.ascontiguousarray(prices[:, state])
         size = np.linalg.norm(columns_of_state, axis=0)
         unit = np.column_stack([columns_of_state / np.where(size > 0.0, size, 1.0), target])
         equations = unit.T @ unit / floor

@@ -1,5 +1,6 @@
 """Compiled code is kept where that is possible, and never mistaken for other code."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -200,3 +201,35 @@ print(distances[0], _first_not_below(t, 1.5), has_shape(8), foreign(t))
 
 def test_what_kernels_call_can_be_called_from_python_and_from_others(tmp_path):
     assert answer(start(USED_BOTH_WAYS, tmp_path)) == ["0.25 2 True 1.0"]
+
+
+RECORDS = """
+import warnings
+import numpy as np
+import fim_dynsys
+from fim_dynsys.regression.kernels import integration, sensitivities, shooting, subsets
+
+warnings.simplefilter("ignore")
+t = np.linspace(0.0, 12.0, 100)
+turning = np.exp(-0.05 * t)[:, None] * np.column_stack([np.cos(t), -np.sin(t)])
+noisy = turning + 0.02 * np.random.default_rng(0).standard_normal(turning.shape)
+frozen = noisy.copy()
+frozen.flags.writeable = False
+chain = np.concatenate([noisy, noisy[::-1], noisy**2, noisy[:, :1] ** 3], axis=1)
+for name in ("fim-ode", "sindy-strong", "auto"):
+    model = fim_dynsys.load(name)
+    for x in (noisy, np.asfortranarray(noisy), frozen, noisy[:, ::-1], turning):
+        model.fit(x, t)
+    for x in (noisy, np.asfortranarray(noisy), turning):
+        model.fit([x, 1.5 * x[10:]], [t, t[10:]])
+model.fit(chain, t)
+kernels = [integration.integrate, sensitivities.interval_maps, shooting.linearised, subsets.search_subset]
+print({kernel.__name__: len(kernel.signatures) for kernel in (*kernels, subsets.improve_subset)})
+"""
+
+
+def test_records_of_any_layout_run_the_same_machine_code():
+    """In Fortran's order as of pandas, read-only, noise-free, several: another type is compiled anew."""
+    run = subprocess.run([sys.executable, "-c", RECORDS], capture_output=True, text=True, check=True)
+    counts = ast.literal_eval(run.stdout.splitlines()[-1])
+    assert set(counts.values()) == {1}, counts
