@@ -36,10 +36,10 @@ def main(names: Sequence[str] = COMPILED) -> int:
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == _sources(names):
         print(f"machine code is there: {_size(built)}")
         return 0
+    shutil.rmtree(built, ignore_errors=True)  # first: what is loaded from it is not compiled
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-m", "fim_dynsys.commands.building", "compile", *names]
         subprocess.run(command, env=environment(Path(scratch)), check=True)
-        shutil.rmtree(built, ignore_errors=True)
         built.mkdir()
         for made in sorted(Path(scratch).rglob("*.nbc")):
             pack(made, built)

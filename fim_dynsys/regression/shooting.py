@@ -178,7 +178,7 @@ class Shooting:
         self.has_prior = bool(self.prior.any())
         self.rest = np.zeros(len(self.prior))
         # Writable and in C's order, here and where kernels are called: each other kind is compiled anew.
-        self.pull, self.expected_starts = (np.array(part, dtype=np.float64, order="C") for part in start_prior)
+        self.pull, self.expected_starts = (np.array(part, np.float64, order="C") for part in start_prior)
         self.heads = data.first[:-1]
         self.breaks = data.first[1:-1] - 1  # intervals between trajectories
         times = np.diff(data.times)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import fim_dynsys
+from fim_dynsys.commands import building
 from fim_dynsys.commands.building import environment, pack
 from fim_dynsys.regression.kernels import machine_code
 
@@ -84,3 +85,15 @@ def test_other_sources_and_damaged_code_are_compiled(site, tmp_path):
     with (other / "fim_dynsys/regression/kernels/splines.py").open("a") as source:
         source.write("# changed\n")
     assert run(other, tmp_path / "b") == ([0, 2, 4], {"compiled": 1})
+
+
+def test_code_for_other_models_replaces_all_that_is_there(tmp_path, monkeypatch):
+    """What was loaded from it while the new is compiled would be missing in the new."""
+    built = tmp_path / "built"
+    built.mkdir()
+    (built / "older.nbc").touch()
+    seen = []
+    monkeypatch.setattr(machine_code, "BUILT", built)
+    monkeypatch.setattr(building.subprocess, "run", lambda *_, **__: seen.append(built.exists()))
+    assert building.main(["equations"]) == building.main(["equations"]) == 0
+    assert seen == [False] and [path.name for path in built.iterdir()] == ["sources.txt"]
