@@ -99,7 +99,15 @@ STEPS = (
     ),
     Step("sparse", ("--models", *_MODELS, "symbolic"), 0.25, models=(*_MODELS, "symbolic")),
     Step("structure", ("--models", *_MODELS), 0.3, models=_MODELS),
-    Step("polynomials", ("--models", *_MODELS), 0.3, models=_MODELS),
+    Step(
+        "polynomials",
+        (
+            *("--models", *_MODELS, "sindy-strong:degree=6", "sindy"),
+            *("--only", "clean", "noisy", "grid"),
+        ),
+        0.3,
+        models=(*_MODELS, "sindy"),
+    ),
     Step("mdbench", ("--models", *_MODELS), 0.05, models=_MODELS),
     Step(
         "oscillators",
