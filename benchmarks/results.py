@@ -147,8 +147,8 @@ STEPS = (
     Step(
         "mocap",
         (
-            *("--models", "fim-ode@3", "sindy-strong@3", "auto@3", "fim-ode-neural@3"),
-            *("fim-ode@5", "linear@5", "auto@5", "auto@8"),
+            *("--models", "fim-ode@3", "fim-ode+finetune@3", "sindy-strong@3", "auto@3"),
+            *("fim-ode-neural@3", "fim-ode@5", "linear@5", "auto@5", "auto@8"),
         ),
         0.2,
         data="mocap",
