@@ -99,7 +99,15 @@ STEPS = (
     ),
     Step("sparse", ("--models", *_MODELS, "symbolic"), 0.25, models=(*_MODELS, "symbolic")),
     Step("structure", ("--models", *_MODELS), 0.3, models=_MODELS),
-    Step("polynomials", ("--models", *_MODELS), 0.3, models=_MODELS),
+    Step(
+        "polynomials",
+        (
+            *("--models", *_MODELS, "sindy-strong:degree=6", "sindy"),
+            *("--only", "clean", "noisy", "grid"),
+        ),
+        0.3,
+        models=(*_MODELS, "sindy"),
+    ),
     Step("mdbench", ("--models", *_MODELS), 0.05, models=_MODELS),
     Step(
         "oscillators",
@@ -139,8 +147,8 @@ STEPS = (
     Step(
         "mocap",
         (
-            *("--models", "fim-ode@3", "sindy-strong@3", "auto@3", "fim-ode-neural@3"),
-            *("fim-ode@5", "linear@5", "auto@5", "auto@8"),
+            *("--models", "fim-ode@3", "fim-ode+finetune@3", "sindy-strong@3", "auto@3"),
+            *("fim-ode-neural@3", "fim-ode@5", "linear@5", "auto@5", "auto@8"),
         ),
         0.2,
         data="mocap",
