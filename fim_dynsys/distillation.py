@@ -11,6 +11,7 @@ from fim_dynsys.fields.equation_text import Style, shown
 from fim_dynsys.fields.presentation import html_block
 from fim_dynsys.fields.terms import Dictionary, Kind
 from fim_dynsys.regions import Region
+from fim_dynsys.threads import on_one_thread
 
 SUPPORTED = 0.5  # support from which a point counts as inside the data
 # Errors of neighbouring points are not independent, so BIC counts points up to this many: a term
@@ -71,6 +72,7 @@ class Distillation:
         )
 
 
+@on_one_thread
 def distill(
     field: VectorField,
     region: Region | None = None,

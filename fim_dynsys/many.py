@@ -21,6 +21,7 @@ from fim_dynsys.errors import DataWarning, FitWarning, check_flags, check_whole,
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.inputs import as_trajectories
 from fim_dynsys.models.parameters import separate
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
 
@@ -44,6 +45,7 @@ class _Job:
     digest: str
 
 
+@on_one_thread
 def fit_many(
     model: VectorFieldModel,
     datasets: Datasets,

@@ -19,7 +19,7 @@ PACKAGE = ROOT / "fim_dynsys"
 
 # From the bottom up; a file may import from its own layer and those before it, without cycles.
 LAYERS = (
-    ("errors", "writing", "regions", "deadline", "entry_points", "importing"),
+    ("errors", "writing", "regions", "deadline", "entry_points", "importing", "threads"),
     ("trajectories",),
     ("corruption", "reduction", "fields"),
     ("simulation", "metrics"),
@@ -157,6 +157,7 @@ ANALYSIS_MAY = {
     "metrics",
     "regions",
     "simulation",
+    "threads",
     "trajectories",
 }
 

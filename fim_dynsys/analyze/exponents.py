@@ -24,6 +24,7 @@ from fim_dynsys.errors import SimulationWarning, check_number, check_positive, c
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import FAILURES, SPENT, Status
 from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.threads import on_one_thread
 
 _RTOL = 1e-6  # of the exponents in the end: `_Estimate` adds it to their errors
 _TRANSIENT = 100.0  # in the orbit's own units of time: what attracts at a tenth of its rate has lost e^-10
@@ -185,6 +186,7 @@ class LyapunovSpectrum(Result):
         }
 
 
+@on_one_thread
 def lyapunov(
     field: FieldLike,
     x0: ArrayLike,

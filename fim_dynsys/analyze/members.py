@@ -24,6 +24,7 @@ from fim_dynsys.analyze.results import (
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.regions import Region
+from fim_dynsys.threads import on_one_thread
 
 # Distance from the mean of its group, in units of the region, at which an object is another one.
 _FARTHEST = 0.2
@@ -175,6 +176,7 @@ class MemberResults(Result):
         }
 
 
+@on_one_thread
 def ensemble(
     function: Callable[..., Any],
     fields: EnsembleField | Sequence[VectorField],

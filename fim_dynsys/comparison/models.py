@@ -24,6 +24,7 @@ from fim_dynsys.regression.expression_fits import ExpressionFit, ExpressionProbl
 from fim_dynsys.regression.given import Expressions, Given
 from fim_dynsys.regression.hidden import HiddenFit
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_records, observe
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _MISSED = 10.0  # nats by which a fit's posterior density exceeds all samples wh
 _SPREADS = (0.5, 2.0)  # of all priors of parameters, to see how much the evidence depends on them
 
 
+@on_one_thread
 def evidence(
     models: Mapping[str, Any] | Iterable[Any],
     trajectories: Trajectories,

@@ -75,6 +75,7 @@ from fim_dynsys.saved import (
     field_from_arrays,
     with_residual,
 )
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
@@ -215,6 +216,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
 
     # ------------------------------------------------------------------ fitting
 
+    @on_one_thread
     def fit(
         self,
         x: Observations,
@@ -669,6 +671,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
 
     # ------------------------------------------------------------------ members and keeping
 
+    @on_one_thread
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Fields inferred from `n` bootstrap resamples of the context.
 

@@ -38,6 +38,7 @@ from fim_dynsys.models.inputs import (
 )
 from fim_dynsys.models.relative import checked_names
 from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 _NOTICED = 2.0  # noise levels that are left: other starts are looked for
@@ -262,6 +263,7 @@ class EquationsModel(EstimatedModel):
         self._warn_of_problems("fit")
         return self
 
+    @on_one_thread
     def infer(
         self,
         trajectories: Trajectories,

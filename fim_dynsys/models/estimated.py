@@ -30,6 +30,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
@@ -280,6 +281,7 @@ class EstimatedModel(VectorFieldModel):
         entries = [*dose_lists(self._caller, self.doses, n), *event_lists(self._caller, self.events, n)]
         return [time for entry in entries for time, _, _ in entry]
 
+    @on_one_thread
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Draws of the field from the likelihood and priors of its parameters, within the bounds.
 

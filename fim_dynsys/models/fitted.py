@@ -54,6 +54,7 @@ from fim_dynsys.models.trust import Rivals, is_contested, share_elsewhere, trust
 from fim_dynsys.regions import Region
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.simulation.solution import simulate
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 _UNNAMED = "unnamed"
@@ -278,6 +279,7 @@ class FittedModel(Estimator):
         self._warn_of_rivals(caller, start[None], times)
         return result.x[0]
 
+    @on_one_thread
     def trust_along(self, x0: ArrayLike, t: ArrayLike) -> Trust | None:
         """How far the path from one state may be relied on: whether what fits as well goes the same way.
 
@@ -376,6 +378,7 @@ class FittedModel(Estimator):
     ) -> xr.Dataset: ...
 
     @renamed(members="n_draws")
+    @on_one_thread
     def forecast(
         self,
         x0: ArrayLike | Trajectories,
@@ -481,6 +484,7 @@ class FittedModel(Estimator):
         judge = field.fit_info.inference.judge
         return None if judge is None else FORECAST_LEVELS.get(self.name, {}).get(judge)
 
+    @on_one_thread
     def score(
         self,
         x: Observations,

@@ -18,6 +18,7 @@ from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.inputs import Observations, as_trajectories
 from fim_dynsys.models.parameters import separate
 from fim_dynsys.models.paths import path_score
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 _COLUMNS = ("path_r2", "path_error", "slope_error", "terms", "seconds")
@@ -26,6 +27,7 @@ Models = Mapping[str, Any] | Sequence[Any]
 """What users may pass as models, pysindy's own among them: by names of their own, or by registry names."""
 
 
+@on_one_thread
 def compare(
     models: Models,
     train: Observations,

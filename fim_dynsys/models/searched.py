@@ -24,6 +24,7 @@ from fim_dynsys.search.problem import Search
 from fim_dynsys.search.proposers import NO_PLUGIN, Proposals, Proposer, named, proposers
 from fim_dynsys.search.stages import Row
 from fim_dynsys.search.units import homogeneous
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 _FITTED_EXACTLY = 12  # candidates that are fitted to noise-free data to numerical precision, too
@@ -134,6 +135,7 @@ class SearchedModel(Asking, VectorFieldModel):
         """The preferred field."""
 
 
+@on_one_thread
 def searched(
     question: Question,
     row: Row,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from fim_dynsys.regression.criteria import NORMAL, autocorrelation, pseudo_residuals
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 _FEWEST = 20  # samples of a trajectory, from which scales are known
@@ -22,6 +23,7 @@ _ALIKE, _BOUND = 0.5, 3.0  # autocorrelation of residuals of one piece, each at 
 _REMOVALS = 10  # of removal and refit, as each may uncover others
 
 
+@on_one_thread
 def without_outliers(trajectories: Trajectories) -> Trajectories:
     """The samples that are no outliers beside their neighbours; the same object where all are none.
 

@@ -243,7 +243,9 @@ class Shooting:
         placed = segments.bounds, segments.heads, segments.gap_weight
         merit, sensitivities, normal, moment = linearised(
             maps,
-            *map(np.ascontiguousarray, (nodes, data.values, data.weights)),
+            np.ascontiguousarray(nodes),
+            np.ascontiguousarray(data.values),
+            np.ascontiguousarray(data.weights),
             placed,
             (self.pull, self.expected_starts),
         )

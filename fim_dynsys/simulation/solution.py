@@ -28,6 +28,7 @@ from fim_dynsys.simulation.problem import (
     Status,
 )
 from fim_dynsys.simulation.stiff import STIFF, integrate_one_by_one
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 
@@ -49,6 +50,7 @@ Fields = OneField | EnsembleField | Sequence[OneField]
 _Arranged = tuple[Sequence[VectorField], np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
 
 
+@on_one_thread
 def simulate(
     field: Fields,
     x0: ArrayLike,

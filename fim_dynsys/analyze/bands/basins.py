@@ -23,6 +23,7 @@ from fim_dynsys.analyze.results import (
 )
 from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.threads import on_one_thread
 
 _FARTHEST = 0.25  # of the region's size by which an attractor's extent may be off
 
@@ -93,6 +94,7 @@ class BasinProbabilities(Result):
         }
 
 
+@on_one_thread
 @renamed(draws="n_draws")
 def basin_probabilities(
     field: FieldLike,

@@ -15,6 +15,7 @@ from fim_dynsys.errors import check_whole, earlier_name, renamed
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import PooledFamily
 from fim_dynsys.regions import Region
+from fim_dynsys.threads import on_one_thread
 
 _EQUILIBRIA, _CYCLES = 40, 12  # points of a branch that are followed
 _SMALLEST = 1e-3  # extent of a cycle that is followed, as a share of the largest on its branch
@@ -122,6 +123,7 @@ class BranchBands(Result):
         }
 
 
+@on_one_thread
 @renamed(n_members="n_draws")
 def branch_bands(
     diagram: DataBifurcations,

@@ -11,6 +11,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.threads import on_one_thread
 
 _SHARE = 1e-3  # of a draw's deviation: paths of many turns are linear in so little
 _START = 1e-4  # of the length scale, for derivatives by the initial state
@@ -18,6 +19,7 @@ _RTOL, _MOST_STEPS = 1e-9, 20_000  # of a step, well below `_SHARE`; of one path
 _LONGEST_MEMORY = 0.95  # correlation of successive residuals, beyond which it is taken for this
 
 
+@on_one_thread
 @renamed(draws="n_draws")
 def conditioned_draws(field: FieldLike, n_draws: int | EnsembleField = 64, *, seed: int = 0) -> EnsembleField:
     """Draws of the posterior that are narrowed by how well whole trajectories tell them apart.

@@ -28,6 +28,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.threads import on_one_thread
 
 _NODES = 16  # segments of an orbit: short enough that errors grow little within one
 _BETWEEN = 4  # states from one node to the next
@@ -151,6 +152,7 @@ class CycleBands(Result):
         }
 
 
+@on_one_thread
 @renamed(draws="n_draws")
 def cycle_bands(
     field: FieldLike,

@@ -14,6 +14,7 @@ from fim_dynsys.analyze.results import Effort, Result, Table, Variables, progres
 from fim_dynsys.analyze.tracing.equations import Equations
 from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.family import PooledFamily
+from fim_dynsys.threads import on_one_thread
 
 _STEP = 1e-4  # of a coefficient's size: the bifurcation is solved for to 1e-9
 
@@ -73,6 +74,7 @@ class NextMeasurement(Result):
         }
 
 
+@on_one_thread
 def next_measurement(
     diagram: DataBifurcations,
     bifurcation: int = 0,

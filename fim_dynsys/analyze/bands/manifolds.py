@@ -23,6 +23,7 @@ from fim_dynsys.analyze.results import (
 from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import Scales
+from fim_dynsys.threads import on_one_thread
 
 _FARTHEST = 0.2  # of the region's diagonal: beyond, a branch is another one
 _POINTS = 100  # of a branch
@@ -95,6 +96,7 @@ class ManifoldBands(Result):
         }
 
 
+@on_one_thread
 @renamed(draws="n_draws")
 def manifold_bands(
     field: FieldLike,

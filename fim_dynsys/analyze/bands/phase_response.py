@@ -28,6 +28,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.threads import on_one_thread
 
 _RTOL = 1e-10  # of a step: the response is a derivative of what is integrated
 _PHASES = 64  # of the response; a relaxation oscillation needs more, and `n_phases` gives them
@@ -121,6 +122,7 @@ class PhaseResponse(Result):
         }
 
 
+@on_one_thread
 @renamed(draws="n_draws")
 def phase_response(
     field: FieldLike,

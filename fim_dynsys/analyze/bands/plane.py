@@ -27,6 +27,7 @@ from fim_dynsys.analyze.tracing.equations import Equations
 from fim_dynsys.errors import check_number, check_whole, earlier_name, renamed
 from fim_dynsys.fields.plane import FieldPlane, PooledPlane
 from fim_dynsys.regions import Region
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 _POINTS = 25  # of a curve that are followed into the ensemble
@@ -120,6 +121,7 @@ class CurvesFromData(Result):
         }
 
 
+@on_one_thread
 @renamed(n_members="n_draws")
 def curves_from_data(
     model: InfersFields,

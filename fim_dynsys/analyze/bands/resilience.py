@@ -29,6 +29,7 @@ from fim_dynsys.errors import check_number, check_whole, real_array, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
 from fim_dynsys.regions import Region
+from fim_dynsys.threads import on_one_thread
 
 _FARTHEST = 0.25  # of the region's size by which an attractor may move from one value to the next
 _RADII = np.geomspace(0.02, 1.0, 16)  # of the region's size, at which shocks are looked for first
@@ -165,6 +166,7 @@ class _Held:
     return_time: float
 
 
+@on_one_thread
 @renamed(members="n_draws")
 def resilience(
     family: FieldFamily | DataBifurcations,

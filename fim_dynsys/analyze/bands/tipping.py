@@ -30,6 +30,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
+from fim_dynsys.threads import on_one_thread
 
 _LEVELS = 48  # of the ramp: between two of them rates change linearly
 _SHORTEST = 40  # steps in the field's unit of time
@@ -101,6 +102,7 @@ class Tipping(Result):
         }
 
 
+@on_one_thread
 @renamed(members="n_draws")
 def tipping(
     fields: FieldLike | FieldFamily | DataBifurcations,

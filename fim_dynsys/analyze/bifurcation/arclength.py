@@ -61,6 +61,7 @@ from fim_dynsys.errors import check_flags, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.regions import Region
+from fim_dynsys.threads import on_one_thread
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -77,6 +78,7 @@ _FOLLOWED = 0.8  # of the budget for branches of cycles from Hopf points; the re
 _NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a minimum is a near miss
 
 
+@on_one_thread
 def continuation(
     family: FieldFamily | FieldLike,
     x0: ArrayLike | LimitCycles,

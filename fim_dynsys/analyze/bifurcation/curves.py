@@ -45,6 +45,7 @@ from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import check_flags, check_number, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.plane import FieldPlane
+from fim_dynsys.threads import on_one_thread
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -59,6 +60,7 @@ _BRIEF = 80  # points of such a branch of cycles
 _STANDS = 1e-6  # share of the range within which cycles of one period stand for homoclinic orbits
 
 
+@on_one_thread
 @np.errstate(all="ignore")  # what overflows is judged by what comes of it
 def bifurcation_curves(
     plane: FieldPlane,

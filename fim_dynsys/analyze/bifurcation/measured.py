@@ -41,6 +41,7 @@ from fim_dynsys.analyze.tracing.equations import ROOT, Equations
 from fim_dynsys.errors import check_flags, check_number, check_whole, earlier_name, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 if TYPE_CHECKING:
@@ -235,6 +236,7 @@ class DataBifurcations(Result):
         }
 
 
+@on_one_thread
 @renamed(n_members="n_draws")
 @np.errstate(all="ignore")  # fields that are not defined everywhere are judged by what comes of them
 def bifurcations_from_data(

@@ -25,6 +25,7 @@ from fim_dynsys.analyze.tangent import CountedField
 from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_whole, real_array
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.threads import on_one_thread
 
 _NODES = 64  # of the cycle, between which its linearisation is carried
 _BLOCK = 1024  # states followed together: fast ones do not wait for all slow ones
@@ -84,6 +85,7 @@ class Isochrons(Result):
         }
 
 
+@on_one_thread
 def isochrons(
     field: FieldLike,
     region: RegionLike | None = None,

@@ -40,6 +40,7 @@ from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
+from fim_dynsys.threads import on_one_thread
 
 _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on each side, and come back
 # A return nearer than this share of the loop's size is worth a correction. In the plane nothing else can come
@@ -209,6 +210,7 @@ class LimitCycles(Result):
         }
 
 
+@on_one_thread
 def limit_cycles(
     field: FieldLike,
     region: RegionLike | None = None,

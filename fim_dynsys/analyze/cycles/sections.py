@@ -26,6 +26,7 @@ from fim_dynsys.errors import check_number, check_positive, check_whole, real_ar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import SPENT, Status
 from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.threads import on_one_thread
 
 _RTOL = 1e-9  # crossings are results, not guesses
 _MOST_STEPS = 50_000  # of a trajectory: those of 200 crossings, each of them 250 steps apart
@@ -123,6 +124,7 @@ class PoincareSection(Result):
         }
 
 
+@on_one_thread
 def poincare(
     field: FieldLike,
     x0: ArrayLike,

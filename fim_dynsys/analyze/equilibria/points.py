@@ -19,8 +19,10 @@ from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.regions import Region
+from fim_dynsys.threads import on_one_thread
 
 
+@on_one_thread
 @renamed(draws="n_draws")
 def fixed_points(
     field: FieldLike,

@@ -46,6 +46,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.threads import on_one_thread
 
 _RTOL = 1e-6  # labels change at the boundaries alone, by far less than a pixel
 _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on each side, and come back
@@ -178,6 +179,7 @@ class Basins(Result):
         }
 
 
+@on_one_thread
 def basins(
     field: FieldLike,
     region: RegionLike | None = None,

@@ -30,6 +30,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import SPENT, Status
 from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.threads import on_one_thread
 
 _POINT_BUDGET = 200_000  # of the search for saddles
 _RTOL = 1e-9  # the cube of `_LAUNCH`: as good as the start
@@ -167,6 +168,7 @@ class Manifolds(Result):
         }
 
 
+@on_one_thread
 def manifolds(
     field: FieldLike,
     region: RegionLike | None = None,

@@ -33,6 +33,7 @@ from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
+from fim_dynsys.threads import on_one_thread
 
 # Where the grid's first node lies before the region, in cells: no node falls on its edge or on its axes of
 # symmetry, where fields tend to vanish exactly and signs would say nothing.
@@ -174,6 +175,7 @@ class Nullclines(Result):
         }
 
 
+@on_one_thread
 def nullclines(
     field: FieldLike,
     region: RegionLike | None = None,

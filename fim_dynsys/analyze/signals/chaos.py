@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.analyze.signals.embedding import embedded, first_minimum, mutual_information
 from fim_dynsys.analyze.signals.records import records_of
 from fim_dynsys.errors import check_flags, check_whole
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 _MOST = 5000  # samples: the time grows with the square
@@ -16,6 +17,7 @@ _FEWEST = 100  # samples of a record for the test
 _LAGS = 500  # samples at which the mutual information is computed
 
 
+@on_one_thread
 def zero_one_test(
     data: Trajectories | ArrayLike,
     state: int | str = 0,
@@ -117,6 +119,7 @@ def _growth(x: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     return away @ off / np.where(size > 0, size, 1.0)
 
 
+@on_one_thread
 def permutation_entropy(
     data: Trajectories | ArrayLike,
     state: int | str = 0,

@@ -27,6 +27,7 @@ from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.metrics import attractor_distance
 from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 _ORDER = 5  # of the patterns of the permutation entropy, as its docstring says
@@ -94,6 +95,7 @@ class Measures(Result):
         }
 
 
+@on_one_thread
 def measures(
     data: Trajectories | ArrayLike,
     fields: FieldLike | Mapping[str, FieldLike] | None = None,

@@ -19,6 +19,7 @@ from fim_dynsys.analyze.signals.embedding import (
 )
 from fim_dynsys.analyze.signals.records import OfRecords, records_of
 from fim_dynsys.errors import check_whole
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 FEWEST_TURNS = 100
@@ -125,6 +126,7 @@ class CorrelationDimension(OfRecords):
         }
 
 
+@on_one_thread
 def correlation_dimension(
     data: Trajectories | ArrayLike,
     *,

@@ -10,6 +10,7 @@ from scipy.spatial import cKDTree
 from fim_dynsys.analyze.results import Table, Variables
 from fim_dynsys.analyze.signals.records import OfRecords, records_of
 from fim_dynsys.errors import check_whole
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 _FALSE_RATIO, _FALSE_SIZE = 15.0, 2.0  # R_tol and A_tol of Kennel, Brown and Abarbanel
@@ -87,6 +88,7 @@ class Embedding(OfRecords):
         }
 
 
+@on_one_thread
 def delay_embedding(
     data: Trajectories | ArrayLike,
     state: int | str = 0,

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.analyze.results import Table, Variables
 from fim_dynsys.analyze.signals.records import OfRecords, records_of
 from fim_dynsys.errors import check_number, check_whole
+from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 _MOST = 2000  # samples of a plot: 4 million cells
@@ -66,6 +67,7 @@ class Recurrence(OfRecords):
         return {"t": (("sample",), self.t), "matrix": (("sample", "other"), self.matrix), **numbers}
 
 
+@on_one_thread
 def recurrence(
     data: Trajectories | ArrayLike,
     trajectory: int = 0,
