@@ -86,6 +86,7 @@ $(DOCS_VENV)/.installed: pyproject.toml constraints.txt docs/constraints.txt
 
 # What is uploaded: built anew, with machine code for this Python, and its description checked as the index does.
 dist: install
+	rm -rf fim_dynsys/regression/kernels/built
 	$(PY) -m fim_dynsys.commands.building
 	test -x $(DIST_VENV)/bin/python || $(PYTHON) -m venv $(DIST_VENV)
 	$(DIST_VENV)/bin/python -m pip install --quiet build twine "setuptools>=77" wheel
@@ -125,8 +126,8 @@ install-test: $(VENV)/.installed-test
 
 NEW_ENOUGH = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fim-dynsys needs Python 3.11 or newer: set PYTHON=")'
 
-# Stamps: a second call installs nothing unless the dependencies have changed. Code for "equations", a minute of
-# compiling that the benchmark does without, is made for the wheel alone.
+# Stamps: a second call installs nothing unless the dependencies have changed. Code for "equations", half a minute
+# of compiling, is made for tests and the wheel alone, while the test tools are installed.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(NEW_ENOUGH)
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
@@ -136,7 +137,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP_INSTALL) --no-build-isolation -e ".[test,torch]"
+	$(PY) -m fim_dynsys.commands.building & building=$$!; \
+	$(PIP_INSTALL) --no-build-isolation -e ".[test,torch]" && wait $$building
 	@touch $@
 
 $(PLUGINS_VENV)/.installed: pyproject.toml constraints.txt plugins/constraints.txt plugins/common/pyproject.toml

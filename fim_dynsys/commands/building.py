@@ -24,7 +24,7 @@ from fim_dynsys.commands.installation import COMPILED, compile_ahead
 from fim_dynsys.regression.kernels import machine_code
 
 _DIGEST = hashlib.sha256().digest_size  # before the code in each file
-_STAMP = "sources.txt"  # beside the code, what it was made of
+_STAMP = "sources.txt"  # beside the code: what it was made of, then the models that it is for
 
 
 def main(names: Sequence[str] = COMPILED) -> int:
@@ -33,17 +33,23 @@ def main(names: Sequence[str] = COMPILED) -> int:
         print(f"machine code is made on Linux with x86-64 alone, not on {platform.platform()}: none made")
         return 0
     built, stamp = machine_code.BUILT, machine_code.BUILT / _STAMP
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == _sources(names):
+    made_of = _sources()
+    kept = stamp.read_text(encoding="utf-8").splitlines() if stamp.is_file() else []
+    there = kept[1:] if kept[:1] == [made_of] else []
+    missing = [name for name in names if name not in there]
+    if not missing:
         print(f"machine code is there: {_size(built)}")
         return 0
-    shutil.rmtree(built, ignore_errors=True)  # first: what is loaded from it is not compiled
+    if not there:
+        shutil.rmtree(built, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
-        command = [sys.executable, "-m", "fim_dynsys.commands.building", "compile", *names]
+        # What is loaded from the folder is not compiled again.
+        command = [sys.executable, "-m", "fim_dynsys.commands.building", "compile", *missing]
         subprocess.run(command, env=environment(Path(scratch)), check=True)
-        built.mkdir()
+        built.mkdir(exist_ok=True)
         for made in sorted(Path(scratch).rglob("*.nbc")):
             pack(made, built)
-    stamp.write_text(_sources(names), encoding="utf-8")
+    stamp.write_text("\n".join([made_of, *there, *missing]) + "\n", encoding="utf-8")
     print(f"machine code made: {_size(built)}")
     return 0
 
@@ -70,11 +76,11 @@ def without_bitcode(code: bytes) -> bytes:
     return dumps(((name, kind, (machine, names)), *rest))
 
 
-def _sources(names: Sequence[str]) -> str:
-    """What the code is made of: all sources of kernels, numba and Python; and for which models."""
+def _sources() -> str:
+    """What the code is made of: all sources of kernels, numba and Python."""
     digest = hashlib.sha256(machine_code.kernel_sources()).hexdigest()
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return f"{digest} numba {numba.__version__} Python {python} for {' '.join(names)}\n"
+    return f"{digest} numba {numba.__version__} Python {python}"
 
 
 def environment(folder: Path) -> dict[str, str]:

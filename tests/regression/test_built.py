@@ -87,13 +87,19 @@ def test_other_sources_and_damaged_code_are_compiled(site, tmp_path):
     assert run(other, tmp_path / "b") == ([0, 2, 4], {"compiled": 1})
 
 
-def test_code_for_other_models_replaces_all_that_is_there(tmp_path, monkeypatch):
-    """What was loaded from it while the new is compiled would be missing in the new."""
-    built = tmp_path / "built"
+def test_code_of_the_same_sources_is_kept_and_the_rest_added(tmp_path, monkeypatch):
+    """What is there is loaded while the rest is compiled, so that it must stay; of other sources it goes."""
+    built, stamp = tmp_path / "built", tmp_path / "built" / "sources.txt"
     built.mkdir()
     (built / "older.nbc").touch()
+    stamp.write_text("of other sources\nauto\n", encoding="utf-8")
     seen = []
     monkeypatch.setattr(machine_code, "BUILT", built)
-    monkeypatch.setattr(building.subprocess, "run", lambda *_, **__: seen.append(built.exists()))
-    assert building.main(["equations"]) == building.main(["equations"]) == 0
-    assert seen == [False] and [path.name for path in built.iterdir()] == ["sources.txt"]
+    monkeypatch.setattr(building.subprocess, "run", lambda words, **_: seen.append(words[4:]))
+    assert building.main(["auto"]) == 0
+    assert [path.name for path in built.iterdir()] == ["sources.txt"]
+    (built / "auto.nbc").touch()
+    assert building.main(["auto", "equations"]) == building.main(["auto"]) == 0
+    assert seen == [["auto"], ["equations"]]
+    assert (built / "auto.nbc").exists()
+    assert stamp.read_text(encoding="utf-8").splitlines()[1:] == ["auto", "equations"]
