@@ -202,6 +202,21 @@ def _oscillators(targets: str) -> Callable[[], Lines]:
     return lambda: oscillators.lines_of(table(results("oscillators")), targets)
 
 
+def speed(first: str) -> Callable[[], Lines]:
+    """Rows of the speed table whose quantity begins like this."""
+
+    def lines() -> Lines:
+        found = table(results("speed", "speed")).fillna("")
+        found = found[found.quantity.str.startswith(first)]
+        cells = [
+            [row.quantity.removeprefix("peers, "), f"{row.value:.3g} {row.unit}", row.note]
+            for row in found.itertuples()
+        ]
+        return [["quantity", "value", "conditions"], *cells]
+
+    return lines
+
+
 TABLES: dict[str, Callable[[], Sequence[Sequence[str]]]] = {
     "readme": readme,
     "freshness": freshness,
@@ -228,6 +243,8 @@ TABLES: dict[str, Callable[[], Sequence[Sequence[str]]]] = {
     "grid": lambda: polynomials.grid_lines(_studied("grid")),
     "sparse": lambda: sparse.lines_of(table(results("sparse")), 0.03),
     "motion capture": _captured,
+    "speed, processes": speed("a process, "),
+    "speed, peers": speed("peers, "),
 }
 
 

@@ -16,13 +16,12 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import report, study
-from benchmarks.ablation.records import DrivenRecord, Record, Seen, miss, records
+from benchmarks.ablation.records import KINDS, DrivenRecord, Record, Seen, miss, records
 from benchmarks.ablation.rows import LEFT_OUT, AblatedRow
 from benchmarks.harness.rows import Row, View
 from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
 
 SUCCESS = 0.9
-KINDS = tuple(dict.fromkeys(record.kind for record in records()))
 _ROWS = {
     row.name: row for model, parts in LEFT_OUT.items() for row in (AblatedRow(model, own) for own in parts)
 }

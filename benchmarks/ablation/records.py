@@ -21,6 +21,7 @@ from fim_dynsys.trajectories.container import Trajectories
 SIGMA = 0.03
 """Standard deviation of the noise, over that of each state."""
 
+KINDS = ("development", "few samples", "noise-free", "long", "chaotic", "stiff", "inputs")
 _SAMPLES, _FEW = 200, 25
 _EVERY = 3  # of the development systems: those that few samples and noise-free samples are taken of
 _LONG, _LENGTH = 1000, 5.0  # samples, and times as long as the catalogue has it

@@ -130,13 +130,15 @@ def processes(repeats: int) -> list[Measurement]:
             later = [_process(name, site, Path(folder) / f"first {name}")[0] for _ in range(rounds)]
             note = f"from a wheel, {built} functions loaded, {compiled} compiled"
             found += [
-                Measurement(f"{name}, first process to its first fit", first, "s", 1, note),
-                Measurement(f"{name}, a later process", statistics.median(later), "s", rounds, note),
+                Measurement(f"a process, {name}, first after the installation", first, "s", 1, note),
+                Measurement(f"a process, {name}, a later one", statistics.median(later), "s", rounds, note),
             ]
         shutil.rmtree(site / "fim_dynsys" / "regression" / "kernels" / "built", ignore_errors=True)
         first, built, compiled = _process("fim-ode", site, Path(folder) / "compiled")
         note = f"{built} functions loaded, {compiled} compiled"
-        found.append(Measurement("fim-ode, first process without machine code", first, "s", 1, note))
+        found.append(
+            Measurement("a process, fim-ode, first without machine code of the wheel", first, "s", 1, note)
+        )
     return found
 
 

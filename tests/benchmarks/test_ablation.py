@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.ablation import __main__ as ablation
-from benchmarks.ablation.records import miss, records
+from benchmarks.ablation.records import KINDS, miss, records
 from benchmarks.ablation.rows import LEFT_OUT, AblatedRow
 from fim_dynsys.search import stages
 
@@ -27,6 +27,7 @@ def test_a_record_is_seen_with_noise_of_its_seed_and_the_true_path_scores_one():
     left = (first - record.x) / record.x.std(axis=0)
     assert 0.5 * record.sigma < left.std() < 2.0 * record.sigma
     assert len({(record.kind, record.name) for record in records()}) == len(records())
+    assert tuple(dict.fromkeys(record.kind for record in records())) == KINDS
 
 
 def test_gains_are_means_over_systems_of_what_is_lost_without():
