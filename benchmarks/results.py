@@ -111,7 +111,10 @@ STEPS = (
     Step("mdbench", ("--models", *_MODELS), 0.05, models=_MODELS),
     Step(
         "oscillators",
-        ("--models", *_MODELS, "fim-ode+finetune", "spline", "truth-fit", "truth", "constant"),
+        (
+            *("--models", *_MODELS, "fim-ode+finetune", "spline", "truth-fit", "truth", "constant"),
+            *("--repeats", "100"),
+        ),
         0.25,
         models=_MODELS,
     ),
