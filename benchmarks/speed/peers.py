@@ -16,9 +16,7 @@ import pysindy
 import fim_dynsys
 from benchmarks.speed.timing import Measurement, interleaved
 from fim_dynsys.corruption import add_noise
-from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.simulation.solution import simulate
-from fim_dynsys.trajectories.container import Trajectories
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES, END, NOISE, SEED = 200, 12.0, 0.05, 0
@@ -28,14 +26,10 @@ _FITTED = ("sindy", "sindy-strong", "fim-ode", "auto", "operon")
 _SLOW = ("operon",)  # seconds a fit
 
 
-def _van_der_pol(x: np.ndarray) -> np.ndarray:
-    return np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], axis=1)
-
-
 def _record(noise: float) -> tuple[np.ndarray, np.ndarray]:
     """Samples ``(n, 2)`` of Van der Pol's oscillator and their times ``(n,)``."""
     t = np.linspace(0.0, END, SAMPLES)
-    path = Trajectories.from_arrays(simulate(CallableField(_van_der_pol, 2), [1.0, 1.5], t).x[0], t)
+    path = simulate(fim_dynsys.systems.get("van_der_pol").field(), [1.0, 1.5], t)
     return add_noise(path, noise, np.random.default_rng(SEED)).x[0], t
 
 
