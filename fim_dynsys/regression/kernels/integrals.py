@@ -44,8 +44,8 @@ def integrals(
         term_values(x, 2 * count + 1, terms, in_use, table, functions, values)
         for i in range(m):
             for r in range(2 * count + 1):
-                size = abs(values[i, r])
-                largest[i] = max(largest[i], size) if size < np.inf else np.inf
+                if not abs(values[i, r]) <= largest[i]:
+                    largest[i] = abs(values[i, r]) if values[i, r] == values[i, r] else np.inf
         for k in range(count):
             sixth = steps[first + k] / 6.0
             for i in range(m):

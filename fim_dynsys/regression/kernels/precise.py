@@ -6,7 +6,6 @@ from fim_dynsys.regression.kernels.compiler import compiled, inlined
 from fim_dynsys.regression.kernels.sensitivities import _add_product, _carry, _forcing, _slope_and_jacobian
 from fim_dynsys.regression.kernels.terms import (
     LANES,
-    right_hand_sides,
     term_tangents,
     term_values,
     terms_in_use,
@@ -46,10 +45,7 @@ def precise_maps(
     forcing = np.empty((blocks, d, inner, LANES))
     by_slope, owed = np.empty((blocks, d, d, LANES)), np.empty((blocks, d, d, LANES))
     whole, carried = np.empty((d, d, LANES)), np.empty((2, d, width, LANES))
-    h, spread = np.empty(LANES), np.empty((size, LANES))
-    for a in range(size):
-        for r in range(LANES):
-            spread[a, r] = parameters[a]
+    h = np.empty(LANES)
     order = np.argsort(-counts)  # so that intervals whose steps are done stand last in a block
     for first in range(0, n, LANES):
         lanes = min(LANES, n - first)
@@ -82,7 +78,7 @@ def precise_maps(
                 own = all_values[stage if sensitive else 0]
                 if not sensitive:
                     term_values(z, lanes, terms, in_use, table, functions, own)
-                    right_hand_sides(own, lanes, row, column, spread, k[stage])
+                    _slopes_of_one_field(own, lanes, row, column, parameters, k[stage])
                     continue
                 term_tangents(z, lanes, terms, in_use, table, functions, own, gradient)
                 _slope_and_jacobian(
@@ -117,6 +113,26 @@ def precise_maps(
                     for c in range(width):
                         tangents[interval, i, c] = carried[counts[interval] % 2, i, c, r]
     return ends, tangents
+
+
+@inlined
+def _slopes_of_one_field(
+    values: np.ndarray,
+    lanes: int,
+    row: np.ndarray,
+    column: np.ndarray,
+    parameters: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Right-hand sides (d, lanes) of the same coefficients at all points."""
+    for i in range(len(out)):
+        for r in range(lanes):
+            out[i, r] = 0.0
+    for a in range(len(row)):
+        term, at, coefficient = row[a], column[a], parameters[a]
+        if coefficient != 0.0:  # a zero is no term, whatever its value
+            for r in range(lanes):
+                out[at, r] += coefficient * values[term, r]
 
 
 @inlined

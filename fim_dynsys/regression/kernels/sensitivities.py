@@ -37,22 +37,23 @@ def _forcing(
             for r in range(lanes):
                 out[i, f, r] = 0.0
     for f in range(len(free)):
-        i = free[f, 0]
-        own, kind, at, partner = alike[i], terms[5][i], terms[6][i], terms[7][i]
-        for r in range(lanes):
-            slope_g, by_shape = functions[1, own, r], functions[2, own, r]
-            if free[f, 1] == 0:
-                by_number = slope_g * x[at, r]
-            elif free[f, 1] == 2:
-                by_number = slope_g
-            elif has_shape(kind):
-                by_number = by_shape
+        i, slot = free[f, 0], free[f, 1]
+        at, partner, monomial = terms[6][i], terms[7][i], terms[3][i]
+        slope_g, by_shape = functions[1, alike[i]], functions[2, alike[i]]
+        for k in range(len(row)):
+            if row[k] != i:
+                continue
+            coefficient, to, number = parameters[k], column[k], free[f, 2]
+            if slot == 1 and has_shape(terms[5][i]):
+                for r in range(lanes):
+                    out[to, number, r] += coefficient * (by_shape[r] * table[monomial, r])
+            elif slot == 0 or (slot == 1 and partner >= 0):
+                inside = at if slot == 0 else partner
+                for r in range(lanes):
+                    out[to, number, r] += coefficient * (slope_g[r] * x[inside, r] * table[monomial, r])
             else:
-                by_number = slope_g * (x[partner, r] if partner >= 0 else 1.0)
-            by_number *= table[terms[3][i], r]
-            for k in range(len(row)):
-                if row[k] == i:
-                    out[column[k], free[f, 2], r] += parameters[k] * by_number
+                for r in range(lanes):
+                    out[to, number, r] += coefficient * (slope_g[r] * table[monomial, r])
 
 
 @inlined
