@@ -203,8 +203,11 @@ def _check_weights(path: Path) -> str:
     return f"{len(tensors)} tensors, {facts['bytes']} bytes, sha256 {facts['sha256'][:16]}"
 
 
-def compile_ahead(name: str) -> str:
-    """Fit a pendulum, for which candidates of every kind are tried, with noise, without, and with a force."""
+def compile_ahead(name: str, backwards: bool = False) -> str:
+    """Fit a pendulum, for which candidates of every kind are tried, with noise, with a force, and without noise.
+
+    Or in the opposite order, so that two processes share the compiling.
+    """
     import numpy as np
 
     t = np.linspace(0.0, 12.0, 120)
@@ -215,9 +218,10 @@ def compile_ahead(name: str) -> str:
         given = {"expressions": {"x0": "x1", "x1": torque}} if name in _PARAMETERS else {}
         return load(name, **given)
 
-    for observed in (x + noise, x):
-        model("-k*sin(x0) - c*x1").fit(observed, t)
-    model("-k*sin(x0) - c*x1 + b*u0").fit(x + noise, t, u=np.cos(0.7 * t))
+    pendulum, driven = "-k*sin(x0) - c*x1", "-k*sin(x0) - c*x1 + b*u0"
+    records = [(pendulum, x + noise, None), (driven, x + noise, np.cos(0.7 * t)), (pendulum, x, None)]
+    for torque, observed, force in reversed(records) if backwards else records:
+        model(torque).fit(observed, t, u=force)
     origins = machine_code.origins
     return (
         f"machine code of the package {origins['built']}, kept here {origins['kept']}, compiled "
