@@ -48,8 +48,9 @@ def main(names: Sequence[str] = COMPILED) -> int:
         shares = ["compile", *missing], ["compile-backwards", *reversed(missing)]
         running = [subprocess.Popen([*command, *share], env=environment(Path(scratch))) for share in shares]
         for process in running:
-            if process.wait():
-                raise subprocess.CalledProcessError(process.returncode, process.args)
+            process.wait()
+        for process in running:
+            subprocess.CompletedProcess(process.args, process.returncode).check_returncode()
         built.mkdir(exist_ok=True)
         for made in sorted(Path(scratch).rglob("*.nbc")):
             pack(made, built)

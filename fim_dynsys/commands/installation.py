@@ -204,7 +204,7 @@ def _check_weights(path: Path) -> str:
 
 
 def compile_ahead(name: str, backwards: bool = False) -> str:
-    """Fit a pendulum, for which candidates of every kind are tried, with noise, with a force, and without noise.
+    """Fit a pendulum, for which candidates of every kind are tried, with noise, with a force, without noise.
 
     Or in the opposite order, so that two processes share the compiling.
     """
