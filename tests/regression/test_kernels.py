@@ -66,7 +66,7 @@ def test_maps_of_intervals_have_exact_derivatives(kinds, maps):
     numbers += [(PAIRED, SHIFT, 2 * len(kinds))] if kinds else []
     free = np.array(numbers, dtype=np.intp).reshape(-1, 3)
     coefficients[free[:, 0]] = 0.2
-    row, column = np.nonzero(coefficients)
+    row, column = map(np.ascontiguousarray, np.nonzero(coefficients))
     p = coefficients[row, column]
     nodes = np.array([[0.8, 0.5], [0.6, 0.9], [0.7, 0.2]])
     steps, counts = np.array([0.1, 0.05]), np.array([1, 3])
@@ -76,6 +76,8 @@ def test_maps_of_intervals_have_exact_derivatives(kinds, maps):
         terms[-3:] = (numbers.copy() for numbers in EVERY_KIND.numbers)
         for term, slot, k in free:
             terms[slot - 3][term] += inner[k]
+        for array in terms[-3:]:  # as those of a dictionary are, for which the kernels are compiled
+            array.flags.writeable = False
         return maps(tuple(terms), row, column, p, free, nodes, steps, counts)
 
     inner = np.zeros(2 * len(kinds) + bool(kinds))
