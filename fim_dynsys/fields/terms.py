@@ -183,9 +183,8 @@ class Dictionary:
 
     def times(self, functions: "Dictionary") -> "Dictionary":
         """Products of these monomials and other terms, by monomial and term."""
-        exponents = np.repeat(self.exponents, len(functions), axis=0)
-        exponents += np.tile(functions.exponents, (len(self), 1))
-        inside = (np.tile(getattr(functions, name), len(self)) for name in ARRAYS[1:])
+        exponents = (self.exponents[:, None] + functions.exponents).reshape(-1, self.dim)
+        inside = (np.concatenate((getattr(functions, name),) * len(self)) for name in ARRAYS[1:])
         return Dictionary._known(exponents, *inside)
 
     def subset(self, index: np.ndarray | slice) -> "Dictionary":
