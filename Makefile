@@ -31,7 +31,8 @@ LOWEST_VENV ?= .venv-lowest
 PLUGINS ?= $(filter-out common,$(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml)))
 
 PY := $(VENV)/bin/python
-PIP_OPTIONS = --quiet -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+# Python writes the bytecode of what is imported, a small part of all.
+PIP_OPTIONS = --quiet --no-compile -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 PIP_INSTALL = $(PY) -m pip install $(PIP_OPTIONS)
 PLUGINS_PIP_INSTALL = $(PLUGINS_VENV)/bin/python -m pip install $(PIP_OPTIONS) -c plugins/constraints.txt
 
@@ -39,6 +40,7 @@ PLUGINS_PIP_INSTALL = $(PLUGINS_VENV)/bin/python -m pip install $(PIP_OPTIONS) -
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: results pysindy-notebooks pysindy-equality help odebench speed test test-slow test-browser test-lowest docs dist plugins plugins-test pysindy-tests lint format picture install install-test clean
 .NOTPARALLEL:
@@ -126,14 +128,15 @@ install-test: $(VENV)/.installed-test
 
 NEW_ENOUGH = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fim-dynsys needs Python 3.11 or newer: set PYTHON=")'
 
-# Stamps: a second call installs nothing unless the dependencies have changed. Code for "equations", half a minute
-# of compiling, is made for tests and the wheel alone, while the test tools are installed.
+# Stamps: a second call installs nothing unless the dependencies have changed. Machine code is made while packages that
+# it does not need are installed; that for "equations", half a minute of compiling, for tests and the wheel alone.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(NEW_ENOUGH)
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) setuptools wheel
-	$(PIP_INSTALL) --no-build-isolation -e ".[torch]"
-	$(PY) -m fim_dynsys.commands.building fim-ode sindy-strong symbolic auto
+	$(PIP_INSTALL) --no-build-isolation -e .
+	$(PY) -m fim_dynsys.commands.building fim-ode sindy-strong symbolic auto & building=$$!; \
+	$(PIP_INSTALL) --no-build-isolation -e ".[torch]" && wait $$building
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed

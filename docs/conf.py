@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import fim_dynsys
@@ -60,7 +62,15 @@ def _plain_bars(app: object, what: str, name: str, thing: object, options: objec
         lines[k] = "``".join(p if i % 2 else p.replace("|", "\\|") for i, p in enumerate(parts))
 
 
+def _pictures(app: object) -> None:
+    """Draw the pictures of the pages; with text alone, those that are missing."""
+    command = [sys.executable, str(HERE / "make_plots.py")]
+    command += ["--missing"] if nb_execution_mode == "off" else []
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(HERE.parent)})
+
+
 def setup(app: object) -> None:
     """Called by Sphinx."""
+    app.connect("builder-inited", _pictures)
     app.connect("source-read", _within)
     app.connect("autodoc-process-docstring", _plain_bars, priority=900)  # after numpydoc

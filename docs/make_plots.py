@@ -1,19 +1,30 @@
-"""Draw the pictures of the pages on analysis."""
+"""Draw the pictures of the pages, into docs/plots, where git does not keep them: `make docs` does so."""
 
 import argparse
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
 import numpy as np
+import pandas as pd
 from PIL import Image
 
 import fim_dynsys
+from benchmarks import report, time_curve
+from benchmarks.comparators.tables import draw as draw_comparators
+from benchmarks.inputs.figures import draw as draw_inputs
+from benchmarks.odebench.__main__ import BENCHMARK as ODEBENCH
+from benchmarks.polynomials.figures import draw as draw_polynomials
+from benchmarks.sparse.figures import draw as draw_sparse
+from benchmarks.structure.figures import draw as draw_structure
 from fim_dynsys import CallableField, FieldFamily, Region, Trajectories, analyze, corruption, plot, systems
 
 matplotlib.use("Agg")
 
+ROOT = Path(__file__).resolve().parents[1]
 _COLORS = 160  # of the palette that a picture is stored with
+_RESOLUTION = 90  # dots per inch
 
 
 def portrait() -> plot.Drawing:
@@ -155,22 +166,60 @@ def cusp() -> plot.Drawing:
     return analyze.curves_from_data(fim_dynsys.load("fim-ode"), noisy, ("h", "r"), n_draws=8).plot()
 
 
-def main():
-    """Draw all pictures, or those named, into a folder."""
-    of_plots = (portrait, diagram, basins, space)
-    of_measures = (measures, embedding, correlation)
-    of_bands = (cycles, separatrices, doubt, branches, following, tipping, cusp)
-    pictures = {f.__name__: f for f in (*of_plots, *of_measures, *of_bands)}
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(pictures), help=", ".join(pictures))
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("plots"))
-    arguments = parser.parse_args()
-    arguments.out.mkdir(exist_ok=True)
-    for name in arguments.names:
-        drawing = pictures[name]()
-        image = Image.open(io.BytesIO(drawing.png(dpi=90))).convert("RGB").quantize(_COLORS)
-        image.save(arguments.out / f"{name}.png", optimize=True)
+def success_time(path: Path) -> None:
+    """Success of models on ODEBench against CPU-seconds."""
+    time_curve.draw_time(_table("odebench", "success_time"), path, ODEBENCH.title)
+
+
+def _table(benchmark: str, name: str = "summary") -> pd.DataFrame:
+    """A committed table of a benchmark."""
+    (table,) = report.read_tables([ROOT / "benchmarks" / benchmark / "results"], name)
+    return table
+
+
+def _drawn(make: Callable[[], plot.Drawing]) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        drawing = make()
+        path.write_bytes(drawing.png(dpi=_RESOLUTION))
         drawing.close()
+
+    return write
+
+
+def _of_summary(benchmark: str, draw: Callable[[pd.DataFrame, Path], None]) -> Callable[[Path], None]:
+    return lambda path: draw(_table(benchmark), path)
+
+
+_OF_PLOTS = (portrait, diagram, basins, space)
+_OF_MEASURES = (measures, embedding, correlation)
+_OF_BANDS = (cycles, separatrices, doubt, branches, following, tipping, cusp)
+PICTURES: dict[str, Callable[[Path], None]] = {
+    **{make.__name__: _drawn(make) for make in (*_OF_PLOTS, *_OF_MEASURES, *_OF_BANDS)},
+    "success_time": success_time,
+    "comparators": _of_summary("comparators", draw_comparators),
+    "inputs": _of_summary("inputs", draw_inputs),
+    "polynomials": _of_summary("polynomials", draw_polynomials),
+    "sparse": _of_summary("sparse", draw_sparse),
+    "structure": _of_summary("structure", draw_structure),
+}
+"""From names to functions that write a picture to a file."""
+
+
+def main() -> None:
+    """Draw all pictures, or those named, into a folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PICTURES))
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "plots", metavar="DIR")
+    parser.add_argument("--missing", action="store_true", help="draw those alone that are not there")
+    options = parser.parse_args()
+    options.out.mkdir(exist_ok=True)
+    for name in options.names or PICTURES:
+        path = options.out / f"{name}.png"
+        if options.missing and path.exists():
+            continue
+        PICTURES[name](path)
+        image = Image.open(io.BytesIO(path.read_bytes())).convert("RGB").quantize(_COLORS)
+        image.save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The documentation: every ```python block runs, tables agree with the code, commands and links exist."""
 
+import importlib.util
 import inspect
 import re
 import shutil
@@ -10,7 +11,7 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import errors, registry
-from tests.pages import NOTEBOOKS, PAGES, ROOT, name
+from tests.pages import DOCS, NOTEBOOKS, PAGES, ROOT, name
 
 BLOCK = re.compile(r"^```([\w{}-]*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OUTPUT = re.compile(r"```\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -35,6 +36,15 @@ def assert_printed(printed, shown):
             assert left == right
         else:
             assert left == pytest.approx(right, rel=0.2, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def make_plots():
+    """The script that draws the pictures of the pages."""
+    spec = importlib.util.spec_from_file_location("make_plots", DOCS / "make_plots.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def anchors(page):
@@ -85,14 +95,31 @@ def test_code_runs(page, tmp_path, monkeypatch, capsys):
     ],
     ids=name,
 )
-def test_links_resolve(page):
+def test_links_resolve(page, make_plots):
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         if target.startswith(("https://", "http://")):
             continue
         path, _, anchor = target.partition("#")
         linked = page if not path else (page.parent / path).resolve()
+        if linked.parent == DOCS / "plots":  # drawn with the site
+            assert linked.stem in make_plots.PICTURES and linked.suffix == ".png"
+            continue
         assert linked.exists(), f"{name(page)} links to {target}"
         assert not anchor or anchor in anchors(linked), f"{name(page)} links to {target}"
+
+
+def test_each_picture_that_is_drawn_is_on_a_page(make_plots):
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert [picture for picture in make_plots.PICTURES if f"plots/{picture}.png" not in text] == []
+
+
+def test_pictures_of_tables_are_drawn_where_they_are_missing(make_plots, monkeypatch, tmp_path):
+    (tmp_path / "structure.png").write_bytes(b"there")
+    words = ["make_plots", "structure", "success_time", "--missing", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    make_plots.main()
+    assert (tmp_path / "structure.png").read_bytes() == b"there"
+    assert (tmp_path / "success_time.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(("module", "options"), list(commands()))

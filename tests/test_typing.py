@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -75,11 +76,13 @@ def _run(*command, **options):
 
 
 def test_mypy_finds_no_error_in_a_users_script(script):
-    run = _run("mypy", "--config-file", str(ROOT / "pyproject.toml"), str(script), cwd=ROOT)
+    """Beside a package that is installed, whose own code mypy does not check: that takes it half a minute."""
+    where = {"cwd": script.parent, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
+    run = _run("mypy", "--ignore-missing-imports", script.name, **where)
     assert run.returncode == 0, run.stdout
     wrong = script.with_name("wrong.py")
     wrong.write_text("import fim_dynsys\n\nfim_dynsys.load('auto').fitt([1.0])\n", encoding="utf-8")
-    run = _run("mypy", "--config-file", str(ROOT / "pyproject.toml"), str(wrong), cwd=ROOT)
+    run = _run("mypy", "--ignore-missing-imports", wrong.name, **where)
     assert '"Auto" has no attribute "fitt"' in run.stdout
 
 

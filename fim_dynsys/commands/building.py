@@ -1,8 +1,8 @@
 """Machine code that the package brings: ``python -m fim_dynsys.commands.building [MODEL ...]`` makes it once.
 
-A process of its own compiles what fits of the models need, of all that are compiled by default, for the
-processors named in `fim_dynsys.regression.kernels.machine_code`. Its files go into the package, and from
-there into the wheel.
+Two processes of their own compile what fits of the models need, of all that are compiled by default, for the
+processors named in `fim_dynsys.regression.kernels.machine_code`. They begin from both ends, and take what the
+other has compiled already. The files go into the package, and from there into the wheel.
 """
 
 import hashlib
@@ -44,8 +44,13 @@ def main(names: Sequence[str] = COMPILED) -> int:
         shutil.rmtree(built, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
         # What is loaded from the folder is not compiled again.
-        command = [sys.executable, "-m", "fim_dynsys.commands.building", "compile", *missing]
-        subprocess.run(command, env=environment(Path(scratch)), check=True)
+        command = [sys.executable, "-m", "fim_dynsys.commands.building"]
+        shares = ["compile", *missing], ["compile-backwards", *reversed(missing)]
+        running = [subprocess.Popen([*command, *share], env=environment(Path(scratch))) for share in shares]
+        for process in running:
+            process.wait()
+        for process in running:
+            subprocess.CompletedProcess(process.args, process.returncode).check_returncode()
         built.mkdir(exist_ok=True)
         for made in sorted(Path(scratch).rglob("*.nbc")):
             pack(made, built)
@@ -102,8 +107,8 @@ def _size(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["compile"]:
+    if sys.argv[1:2] in (["compile"], ["compile-backwards"]):
         for model in sys.argv[2:]:
-            compile_ahead(model)
+            compile_ahead(model, backwards=sys.argv[1] == "compile-backwards")
     else:
         sys.exit(main(sys.argv[1:] or COMPILED))

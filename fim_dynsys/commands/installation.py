@@ -203,21 +203,28 @@ def _check_weights(path: Path) -> str:
     return f"{len(tensors)} tensors, {facts['bytes']} bytes, sha256 {facts['sha256'][:16]}"
 
 
-def compile_ahead(name: str) -> str:
-    """Fit a pendulum, for which candidates of every kind are tried, with noise, without, and with a force."""
+def compile_ahead(name: str, backwards: bool = False) -> str:
+    """Fit records for which candidates of every kind are tried: with noise, with a force, without noise.
+
+    Or in the opposite order, so that two processes share the compiling.
+    """
     import numpy as np
 
     t = np.linspace(0.0, 12.0, 120)
-    x = np.column_stack([np.cos(t), -np.sin(t)]) * np.exp(-0.05 * t)[:, None]
-    noise = 0.02 * np.random.default_rng(0).standard_normal(x.shape)
-
-    def model(torque: str) -> Any:
-        given = {"expressions": {"x0": "x1", "x1": torque}} if name in _PARAMETERS else {}
-        return load(name, **given)
-
-    for observed in (x + noise, x):
-        model("-k*sin(x0) - c*x1").fit(observed, t)
-    model("-k*sin(x0) - c*x1 + b*u0").fit(x + noise, t, u=np.cos(0.7 * t))
+    swinging = np.column_stack([np.cos(t), -np.sin(t)]) * np.exp(-0.05 * t)[:, None]
+    noisy = swinging + 0.02 * np.random.default_rng(0).standard_normal(swinging.shape)
+    left = np.linspace(2.0, 0.2, 120)  # of a substrate, x' = -x / (0.5 + x)
+    pendulum = {"x0": "x1", "x1": "-k*sin(x0) - c*x1"}
+    driven = {"x0": "x1", "x1": "-k*sin(x0) - c*x1 + b*u0"}
+    records = [
+        (pendulum, noisy, t, None),
+        (driven, noisy, t, np.cos(0.7 * t)),
+        (pendulum, swinging, t, None),
+        ({"x0": "-v*x0 / (k + x0)"}, left[:, None], 2.0 - left + 0.5 * np.log(2.0 / left), None),
+    ]
+    for expressions, x, times, force in reversed(records) if backwards else records:
+        given = {"expressions": expressions} if name in _PARAMETERS else {}
+        load(name, **given).fit(x, times, u=force)
     origins = machine_code.origins
     return (
         f"machine code of the package {origins['built']}, kept here {origins['kept']}, compiled "

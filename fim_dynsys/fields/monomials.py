@@ -36,6 +36,9 @@ class MonomialTable:
         self.index = np.array([position[row] for row in wanted], dtype=np.intp)
         self.is_identity = np.array_equal(self.index, np.arange(len(rows)))
         self.levels = self._build_levels(rows, position)
+        self.parent, self.factor = np.zeros((2, len(rows)), dtype=np.intp)
+        for members, parents, factors in self.levels:
+            self.parent[members], self.factor[members] = parents, factors
         self.lowered = np.zeros((len(rows), dim), dtype=np.intp)
         for i, row in enumerate(rows):
             for j in range(dim):

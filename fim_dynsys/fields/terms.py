@@ -181,6 +181,12 @@ class Dictionary:
             raise ValueError(f"Dictionary: expected another one of dimension {self.dim}, got {other.dim}.")
         return Dictionary._known(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in ARRAYS))
 
+    def times(self, functions: "Dictionary") -> "Dictionary":
+        """Products of these monomials and other terms, by monomial and term."""
+        exponents = (self.exponents[:, None] + functions.exponents).reshape(-1, self.dim)
+        inside = (np.concatenate((getattr(functions, name),) * len(self)) for name in ARRAYS[1:])
+        return Dictionary._known(exponents, *inside)
+
     def subset(self, index: np.ndarray | slice) -> "Dictionary":
         """Terms chosen by an index array, a slice or a boolean mask."""
         return Dictionary._known(*(getattr(self, name)[index].copy() for name in ARRAYS))
@@ -225,12 +231,9 @@ class Dictionary:
         then, for each term, its row of the table, exponents, kind, coordinate, partner and `numbers`.
         """
         table = self.table
-        parent, factor = np.zeros((2, len(table)), dtype=np.intp)
-        for rows, parents, factors in table.levels:
-            parent[rows], factor[rows] = parents, factors
         return (
-            parent,
-            factor,
+            table.parent,
+            table.factor,
             table.lowered,
             table.index,
             self.exponents,

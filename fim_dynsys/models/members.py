@@ -1,5 +1,6 @@
 """Members of an ensemble: contexts resampled from one."""
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _SPANS = 2.0  # of the longest record: as far as members are followed
 _AWAY = 10.0  # ranges of the data: a path that goes farther has left all bounds
-_REDRAWS = 4  # of drawing again
+_REDRAWS = 8  # of drawing again: of an eighth that stays, two thirds are found
 
 Draw = Callable[[int, int], Sequence[VectorField]]
 """Members by their number and a seed."""
@@ -110,7 +111,7 @@ def bounded_members(
     Returns
     -------
     EnsembleField
-        Where hardly any draw stays, with the first ones in place of those that are missing.
+        Where few draws stay, these are repeated; where none does, the first draws.
     """
     drawn = list(draw(n, seed))
     complete = completed(None, context).trajectories
@@ -125,7 +126,8 @@ def bounded_members(
             stays = _stays(member, complete)
             left_out += not stays
             kept += [member] if stays else []
-    return EnsembleField(kept + drawn[: n - len(kept)], left_out=left_out)
+    repeated = itertools.islice(itertools.cycle(kept or drawn), n)
+    return EnsembleField(list(repeated), left_out=left_out)
 
 
 def _stays(field: VectorField, complete: Trajectories) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.regression.kernels.elimination import eliminate
+from fim_dynsys.regression.kernels.subsets import best_subsets
 
 FEW = 4
 """Regressors, all subsets of which are tried."""
@@ -236,15 +237,26 @@ def smallest_subset(
     for size in range(1, min(largest, FEW, m) + 1):
         if math.comb(m, size) > _MOST_SUBSETS:
             return None
-        every = subsets_of(m, size)
-        residual_variances = subset_residuals(equations, every)
-        price = np.zeros(len(every)) if cost is None else cost[every].sum(axis=1)
-        best = int(np.lexsort((residual_variances, price, residual_variances > most))[0])
-        if residual_variances[best] <= most:
+        subsets, residual_variances = subsets_that_leave_least(
+            equations, size, np.zeros(m) if cost is None else cost, most, of_equal=True
+        )
+        if residual_variances[0] <= most:
             subset = np.zeros(m, dtype=bool)
-            subset[every[best]] = True
-            return subset, max(float(residual_variances[best]), 0.0)
+            subset[subsets[0]] = True
+            return subset, max(float(residual_variances[0]), 0.0)
     return None
+
+
+def subsets_that_leave_least(
+    equations: np.ndarray, size: int, cost: np.ndarray, floor: float, of_equal: bool = False, most: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ``most`` best subsets (k, size) of a size, and their residual sums of squares (k,).
+
+    Below the floor the smallest sum of ``cost`` (m,) decides, then, if ``of_equal``, what is left.
+    """
+    regular = equations.copy()
+    regular[range(len(cost)), range(len(cost))] += _RIDGE
+    return best_subsets(regular, size, cost.astype(float), floor, of_equal, most)
 
 
 def subset_residuals(equations: np.ndarray, subsets: np.ndarray) -> np.ndarray:

@@ -94,3 +94,13 @@ def test_noise_about_zero_is_no_negative_state():
     known = fim_dynsys.Knowledge(nonnegative=["c"])
     model = fim_dynsys.load("sindy-strong", knowledge=known).fit(x, t, feature_names=["c"])
     assert model.predict(np.array([[1.0]]))[0, 0] == pytest.approx(-1.0, abs=0.1)
+
+
+def test_what_stays_is_repeated_where_few_draws_do():
+    data = Trajectories.from_arrays(np.exp(-np.linspace(0, 4, 30))[:, None], np.linspace(0, 4, 30))
+    decays, grows = CallableField(lambda x: -x, 1), CallableField(lambda x: 2.0 * x, 1)
+    rare = iter([decays])
+    ensemble = bounded_members(lambda n, seed: [next(rare, grows) for _ in range(n)], 3, 7, decays, data)
+    assert list(ensemble) == [decays] * 3 and ensemble.left_out == 2 + 8 * 2
+    none = bounded_members(lambda n, seed: [grows] * n, 2, 7, decays, data)
+    assert list(none) == [grows] * 2 and none.left_out == 2 + 8 * 2

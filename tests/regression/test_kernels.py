@@ -6,9 +6,11 @@ from scipy.linalg import solveh_banded
 
 from fim_dynsys.fields.terms import Dictionary, Kind
 from fim_dynsys.regression.inputs import at
+from fim_dynsys.regression.kernels.precise import precise_maps
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
 from fim_dynsys.regression.kernels.shooting import condense, damped_step, eliminate_starts
 from fim_dynsys.regression.kernels.splines import solve_pentadiagonal
+from fim_dynsys.regression.precise import _method
 from fim_dynsys.regression.rollout import rollout, runge_kutta
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.families import SHIFT
@@ -22,6 +24,8 @@ for _kind in list(Kind)[1:]:
 PAIRED = len(EVERY_KIND)
 NO_INPUTS = np.zeros((0, 4, 0))
 EVERY_KIND = EVERY_KIND + Dictionary([[1, 0]], [Kind.SIN], [0], [0.7], [-0.4], [1], [0.3])
+for _kind in (Kind.SIN, Kind.POWER):  # functions that other terms have, too
+    EVERY_KIND = EVERY_KIND + Dictionary([[2, 0]], [_kind], [0], [0.7], [1.6])
 
 
 def small_field(dictionary, rng=RNG):
@@ -43,8 +47,17 @@ def test_paths_equal_runge_kutta_in_numpy():
         np.testing.assert_allclose(path[sample + 1], x[0], rtol=1e-13)
 
 
+def classical(*arguments):
+    return interval_maps(*arguments, NO_INPUTS)
+
+
+def of_order_eight(*arguments):
+    return precise_maps(*arguments, _method(), True)
+
+
+@pytest.mark.parametrize("maps", [classical, of_order_eight])
 @pytest.mark.parametrize("kinds", [[], [Kind.SIN, Kind.EXP], list(Kind)[1:]], ids=["none", "two", "all"])
-def test_interval_maps_have_exact_derivatives(kinds):
+def test_maps_of_intervals_have_exact_derivatives(kinds, maps):
     """Against central differences of the map itself, numbers inside functions included; two are shared."""
     coefficients = small_field(EVERY_KIND)
     terms = [int(np.flatnonzero(EVERY_KIND.kind == kind)[0]) for kind in kinds]
@@ -53,7 +66,7 @@ def test_interval_maps_have_exact_derivatives(kinds):
     numbers += [(PAIRED, SHIFT, 2 * len(kinds))] if kinds else []
     free = np.array(numbers, dtype=np.intp).reshape(-1, 3)
     coefficients[free[:, 0]] = 0.2
-    row, column = np.nonzero(coefficients)
+    row, column = map(np.ascontiguousarray, np.nonzero(coefficients))
     p = coefficients[row, column]
     nodes = np.array([[0.8, 0.5], [0.6, 0.9], [0.7, 0.2]])
     steps, counts = np.array([0.1, 0.05]), np.array([1, 3])
@@ -63,7 +76,9 @@ def test_interval_maps_have_exact_derivatives(kinds):
         terms[-3:] = (numbers.copy() for numbers in EVERY_KIND.numbers)
         for term, slot, k in free:
             terms[slot - 3][term] += inner[k]
-        return interval_maps(tuple(terms), row, column, p, free, nodes, steps, counts, NO_INPUTS)
+        for array in terms[-3:]:  # as those of a dictionary are, for which the kernels are compiled
+            array.flags.writeable = False
+        return maps(tuple(terms), row, column, p, free, nodes, steps, counts)
 
     inner = np.zeros(2 * len(kinds) + bool(kinds))
     _, tangents = ends(p, inner, nodes)

@@ -7,6 +7,7 @@ import pysindy
 import pytest
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.kernels.subsets import residuals_of
 from fim_dynsys.regression.sparse import (
     backward_elimination,
     backward_path,
@@ -16,6 +17,7 @@ from fim_dynsys.regression.sparse import (
     stlsq,
     subset_residuals,
     subsets_of,
+    subsets_that_leave_least,
 )
 
 RNG = np.random.default_rng(3)
@@ -108,3 +110,39 @@ def test_the_smallest_subset_that_explains_is_found_among_all():
     assert len(every) == 10
     expected = [np.linalg.lstsq(columns[:, s], b, rcond=None)[1][0] for s in every]
     np.testing.assert_allclose(subset_residuals(equations, every), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("of_equal", [False, True])
+def test_the_subsets_that_leave_least_are_those_of_a_list_of_all(size, of_equal):
+    """In the same order; what is below the floor is equal, and then cost and, if wanted, residuals decide."""
+    rng = np.random.default_rng(size)
+    columns = rng.standard_normal((50, 9))
+    columns[:, 5] = columns[:, 0] - columns[:, 3]
+    target = columns[:, 0] + 0.1 * columns[:, 3] + 1e-3 * rng.standard_normal(50)
+    both = np.column_stack([columns / np.linalg.norm(columns, axis=0), target])
+    equations, cost = both.T @ both, rng.integers(0, 3, 9)
+    floor = 0.1 * equations[-1, -1]
+    every = subsets_of(9, size)
+    residuals = subset_residuals(equations, every)
+    keys = (cost[every].sum(axis=1), np.maximum(residuals, floor))
+    order = np.lexsort((residuals, *keys) if of_equal else keys)[:6]
+    found, left = subsets_that_leave_least(equations, size, cost, floor, of_equal, most=6)
+    np.testing.assert_array_equal(found, every[order])
+    np.testing.assert_allclose(left, residuals[order], rtol=1e-6, atol=1e-10)
+
+
+def test_residuals_of_subsets_equal_those_of_least_squares_down_to_rounding():
+    rng = np.random.default_rng(5)
+    columns = rng.standard_normal((40, 6))
+    columns[:, 4] = columns[:, 0] + 1e-9 * columns[:, 1]
+    columns[:, 5] = columns[:, 2]  # nothing is left of it
+    target = columns[:, 0] - columns[:, 1] + 1e-7 * rng.standard_normal(40)
+    subsets = np.array([[0, 1, 2], [0, 4, 3], [2, 5, 1]])
+    expected = [
+        np.sum((target - columns[:, s] @ np.linalg.lstsq(columns[:, s], target, rcond=1e-13)[0]) ** 2)
+        for s in subsets
+    ]
+    found = residuals_of(np.ascontiguousarray(columns.T), target, subsets, 1e-13)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-11)
+    assert found[1] < 1e-10 < 1.0 < found[2]

@@ -68,8 +68,8 @@ def test_an_input_that_jumps_is_followed_in_shorter_steps():
 
 def test_counts_keep_the_error_of_every_interval_and_maps_do_not_depend_on_their_order():
     t = np.linspace(0.0, 20.0, 161)
-    nodes = orbit(10.0, t)
-    row, column = np.nonzero(van_der_pol(1.0))
+    nodes = np.ascontiguousarray(orbit(10.0, t))
+    row, column = map(np.ascontiguousarray, np.nonzero(van_der_pol(1.0)))
     p = van_der_pol(10.0)[row, column]
     lengths, least = np.diff(t), substeps(t, STEP_LIMIT)
     given = TERMS.packed, row, column, p
@@ -83,7 +83,7 @@ def test_counts_keep_the_error_of_every_interval_and_maps_do_not_depend_on_their
     alone = interval_maps(
         *given,
         free,
-        nodes[one : one + 2],
+        nodes[one : one + 2].copy(),
         lengths[one : one + 1] / counts[one],
         counts[one : one + 1],
         none[:1],

@@ -146,6 +146,31 @@ def test_integrals_return_the_true_coefficients_of_clean_data():
         np.testing.assert_allclose(values, expected[i], atol=2e-3)
 
 
+def test_columns_are_simpsons_integrals_from_the_starts_of_segments():
+    """On more steps than are evaluated together; products of functions and monomials, by monomial."""
+    data = [orbit(predator_prey, [2.5, 0.3], 15.0, 150), orbit(predator_prey, [1.0, 1.0], 6.0, 60)]
+    observations = observe(data)
+    pieces = smooth(observations)
+    integrals = Integrals(observations, pieces, np.full(2, 1e-6), 3)
+    functions = Dictionary(np.zeros((2, 2), int), [Kind.HILL, Kind.EXP], [0, 1], [0.5, -0.3])
+    monomials = Dictionary([[0, 0], [2, 1]])
+    columns = []
+    for piece in pieces:
+        x = piece.path
+        values = monomials.evaluate(x)[:, :, None] * functions.evaluate(x)[:, None]
+        values = values.reshape(len(x), -1)
+        steps = (values[:-1:2] + 4.0 * values[1::2] + values[2::2]) * piece.steps[:, None] / 6.0
+        columns.append(np.concatenate([np.zeros((1, 4)), np.cumsum(steps, axis=0)])[piece.observed])
+    ends = np.cumsum([50, 50, 50, 20, 20])
+    weights = np.concatenate(observations.weights_over(np.full(2, 1e-6)))
+    for i, found in enumerate(integrals.columns(functions, monomials)):
+        parts = zip(np.split(np.concatenate(columns), ends), np.split(weights[:, i], ends), strict=True)
+        expected = np.concatenate(
+            [np.sqrt(w)[:, None] * (part - np.average(part, axis=0, weights=w)) for part, w in parts]
+        )
+        np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
+
+
 def test_surrogate_predicts_what_a_small_forcing_does():
     data = [orbit(van_der_pol, [0.5, 0.5], 8.0, 80), orbit(van_der_pol, [-2.0, 1.0], 3.0, 30)]
     observations = observe(data)

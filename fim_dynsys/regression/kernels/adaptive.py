@@ -20,12 +20,12 @@ _CLOSE = 1e-3  # of the tolerance: the stages are solved to
 @inlined
 def _rates(field: tuple, z: np.ndarray, curve: np.ndarray, fraction: float, out: np.ndarray) -> None:
     """Right-hand sides (d, 1) at states in ``z`` (d + m, 1) and the inputs at a fraction of an interval."""
-    terms, used, rows, row, column, p, _, table, values, _ = field
+    terms, in_use, row, column, p, _, table, values, functions, _ = field
     n_inputs = curve.shape[1]
     s = min(fraction, 1.0)
     for i in range(n_inputs):
         z[len(z) - n_inputs + i, 0] = curve[0, i] + s * (curve[1, i] + s * (curve[2, i] + s * curve[3, i]))
-    term_values(z, 1, terms, used, rows, table, values)
+    term_values(z, 1, terms, in_use, table, functions, values)
     right_hand_sides(values, 1, row, column, p, out)
 
 
@@ -131,12 +131,12 @@ def _implicit_step(
 ) -> tuple[float, int]:
     """The error of a step in tolerances, nan where its stages were not found, and Newton's iterations."""
     (done, step, gap), (radau, at, estimate, eigenvalue) = span, implicit
-    terms, used, rows, row, column, _, flat, table, values, gradient = field
+    terms, in_use, row, column, _, flat, table, values, functions, gradient = field
     rtol, atol, d = tolerance[0], tolerance[1], len(x)
     jacobian, residual, matrix = np.empty((d, d, 1)), np.empty(3 * d), np.empty((3 * d, 3 * d))
     for i in range(d):
         z[i, 0] = x[i]
-    term_tangents(z, 1, terms, used, rows, table, values, gradient)
+    term_tangents(z, 1, terms, in_use, table, functions, values, gradient)
     _slope_and_jacobian(1, terms, row, column, flat, values, table, gradient, k[1], jacobian)
     for c in range(3):
         for i in range(d):
@@ -269,10 +269,10 @@ def follow(
                 row[active], column[active], p[active, 0] = a, i, coefficients[a, i]
                 active += 1
     row, column, p = row[:active], column[:active], p[:active]
-    used, rows = terms_in_use(row, terms)
+    in_use = terms_in_use(row, terms)
     table, values = np.empty((len(terms[0]), 1)), np.empty((m, 1))
-    gradient = np.empty((m, d + inputs.shape[2], 1))
-    field = (terms, used, rows, row, column, p, p[:, 0].copy(), table, values, gradient)
+    gradient, functions = np.empty((m, d + inputs.shape[2], 1)), np.empty((3, m, 1))
+    field = (terms, in_use, row, column, p, p[:, 0].copy(), table, values, functions, gradient)
     x, new, late, stage = np.empty(d), np.empty(d), np.empty(d), np.empty((3, d))
     z, k, late_slope = np.empty((d + inputs.shape[2], 1)), np.empty((len(explicit[1]), d, 1)), np.empty(d)
     path, status, reached = np.full((len(t), d), np.nan), np.zeros(len(x0), np.intp), np.zeros(len(x0))

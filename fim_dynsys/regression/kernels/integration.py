@@ -22,9 +22,9 @@ _ROUNDS = 6  # of raising counts: what errs after that keeps its last count
 @inlined
 def _slopes(field: tuple, p: np.ndarray, lanes: int, z: np.ndarray, scratch: tuple, k: np.ndarray) -> None:
     """Right-hand sides (d, lanes) of fields with coefficients ``p`` at states and inputs in ``z``."""
-    terms, used, rows, row, column = field
-    table, values = scratch[0], scratch[1]
-    term_values(z, lanes, terms, used, rows, table, values)
+    terms, in_use, row, column = field
+    table, values, functions = scratch[:3]
+    term_values(z, lanes, terms, in_use, table, functions, values)
     right_hand_sides(values, lanes, row, column, p, k)
 
 
@@ -49,7 +49,7 @@ def _advance(
     stage is the first of the next step.
     """
     d, m = len(x), curves.shape[2]
-    _, _, z, k, total, begun, width = scratch
+    _, _, _, z, k, total, begun, width = scratch
     for r in range(lanes):
         worst[r], width[r] = 0.0, 1.0 / count
     for step in range(count):
@@ -80,8 +80,9 @@ def _advance(
 def _scratch(terms: tuple[np.ndarray, ...], d: int, m: int) -> tuple:
     """Arrays that evaluation of fields of d states and m inputs fills."""
     table, values = np.empty((len(terms[0]), LANES)), np.empty((len(terms[3]), LANES))
+    functions = np.empty((1, len(terms[3]), LANES))
     z, k, total = np.empty((d + m, LANES)), np.empty((d, LANES)), np.empty((d, LANES))
-    return table, values, z, k, total, np.empty(LANES), np.empty(LANES)
+    return table, values, functions, z, k, total, np.empty(LANES), np.empty(LANES)
 
 
 @inlined
@@ -115,7 +116,7 @@ def _begin(
     slope: np.ndarray,
 ) -> None:
     """Right-hand sides (d, lanes) where intervals begin."""
-    d, z = len(x), scratch[2]
+    d, z = len(x), scratch[3]
     for i in range(d):
         for r in range(lanes):
             z[i, r] = x[i, r]
@@ -176,8 +177,8 @@ def integrate(
                 if anywhere:
                     row[active], column[active] = i, j
                     active += 1
-        used, rows = terms_in_use(row[:active], terms)
-        field = (terms, used, rows, row[:active], column[:active])
+        in_use = terms_in_use(row[:active], terms)
+        field = (terms, in_use, row[:active], column[:active])
         for r in range(lanes):
             inside[r] = True
         for trajectory in range(n_trajectories):
@@ -290,8 +291,8 @@ def finer_counts(
     times an interval's count may rise. Intervals that stay not finite have the counts they were given.
     """
     d, size = nodes.shape[1], len(row)
-    used, rows = terms_in_use(row, terms)
-    field = (terms, used, rows, row, column)
+    in_use = terms_in_use(row, terms)
+    field = (terms, in_use, row, column)
     scratch = _scratch(terms, d, inputs.shape[2])
     p, h, worst = np.empty((size, LANES)), np.empty(LANES), np.empty(LANES)
     x, slope = np.empty((d, LANES)), np.empty((d, LANES))

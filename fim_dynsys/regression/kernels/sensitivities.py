@@ -6,8 +6,6 @@ from fim_dynsys.regression.kernels.compiler import compiled, inlined
 from fim_dynsys.regression.kernels.terms import (
     LANES,
     advance_stage,
-    argument_of,
-    evaluate_function,
     fill_inputs,
     has_shape,
     term_tangents,
@@ -25,35 +23,37 @@ def _forcing(
     parameters: np.ndarray,
     free: np.ndarray,
     table: np.ndarray,
+    alike: np.ndarray,
+    functions: np.ndarray,
     out: np.ndarray,
 ) -> None:
     """Derivatives (d, numbers, lanes) of the right-hand side by the numbers inside functions.
 
     Each row of ``free`` names a term, 0 for its inner factor, 1 for its second number or 2 for its shift, and
-    which of these parameters it is; terms may share one.
+    which of these parameters it is; terms may share one. ``functions`` are those of `term_tangents` at ``x``.
     """
     for i in range(out.shape[0]):
         for f in range(out.shape[1]):
             for r in range(lanes):
                 out[i, f, r] = 0.0
     for f in range(len(free)):
-        i = free[f, 0]
-        kind, at, partner = terms[5][i], terms[6][i], terms[7][i]
-        for r in range(lanes):
-            u = argument_of(x, r, kind, at, partner, terms[8][i], terms[9][i], terms[10][i])
-            _, slope_g, by_shape = evaluate_function(kind, u, terms[9][i])
-            if free[f, 1] == 0:
-                by_number = slope_g * x[at, r]
-            elif free[f, 1] == 2:
-                by_number = slope_g
-            elif has_shape(kind):
-                by_number = by_shape
+        i, slot = free[f, 0], free[f, 1]
+        at, partner, monomial = terms[6][i], terms[7][i], terms[3][i]
+        slope_g, by_shape = functions[1, alike[i]], functions[2, alike[i]]
+        for k in range(len(row)):
+            if row[k] != i:
+                continue
+            coefficient, to, number = parameters[k], column[k], free[f, 2]
+            if slot == 1 and has_shape(terms[5][i]):
+                for r in range(lanes):
+                    out[to, number, r] += coefficient * (by_shape[r] * table[monomial, r])
+            elif slot == 0 or (slot == 1 and partner >= 0):
+                inside = at if slot == 0 else partner
+                for r in range(lanes):
+                    out[to, number, r] += coefficient * (slope_g[r] * x[inside, r] * table[monomial, r])
             else:
-                by_number = slope_g * (x[partner, r] if partner >= 0 else 1.0)
-            by_number *= table[terms[3][i], r]
-            for k in range(len(row)):
-                if row[k] == i:
-                    out[column[k], free[f, 2], r] += parameters[k] * by_number
+                for r in range(lanes):
+                    out[to, number, r] += coefficient * (slope_g[r] * table[monomial, r])
 
 
 @inlined
@@ -170,7 +170,7 @@ def _carry(
     column: np.ndarray,
     after: np.ndarray,
 ) -> None:
-    """Derivatives (d, d + q, lanes) of the state after a step, from those before it."""
+    """Derivatives (d, d + q, lanes) of the state after a step of 4 or 12 stages, from those before it."""
     d, size = len(whole), len(row)
     for i in range(d):
         for c in range(after.shape[1]):
@@ -180,15 +180,16 @@ def _carry(
     for i in range(d):
         for a in range(size):
             term, at = row[a], column[a]
-            for r in range(lanes):
-                after[i, d + a, r] += (
-                    by_slope[0, i, at, r] * values[0, term, r]
-                    + by_slope[1, i, at, r] * values[1, term, r]
-                    + by_slope[2, i, at, r] * values[2, term, r]
-                    + by_slope[3, i, at, r] * values[3, term, r]
-                )
+            for s in range(0, len(by_slope), 4):
+                for r in range(lanes):
+                    after[i, d + a, r] += (
+                        by_slope[s, i, at, r] * values[s, term, r]
+                        + by_slope[s + 1, i, at, r] * values[s + 1, term, r]
+                        + by_slope[s + 2, i, at, r] * values[s + 2, term, r]
+                        + by_slope[s + 3, i, at, r] * values[s + 3, term, r]
+                    )
         for c in range(forcing.shape[2]):
-            for stage in range(4):
+            for stage in range(len(by_slope)):
                 for j in range(d):
                     for r in range(lanes):
                         after[i, d + size + c, r] += by_slope[stage, i, j, r] * forcing[stage, j, c, r]
@@ -218,11 +219,12 @@ def interval_maps(
         inner = max(inner, free[f, 2] + 1)
     ends, tangents = np.empty((n, d)), np.empty((n, d, d + size + inner))
     m = len(terms[3])
-    used, rows = terms_in_use(row, terms)
-    table, values, gradient = (
+    in_use = terms_in_use(row, terms)
+    table, values, gradient, functions = (
         np.empty((len(terms[0]), LANES)),
         np.empty((4, m, LANES)),
         np.empty((m, d + inputs.shape[2], LANES)),
+        np.empty((3, m, LANES)),
     )
     driven = inputs.shape[2] > 0
     begun, width = np.empty(LANES), np.empty(LANES)
@@ -268,9 +270,21 @@ def interval_maps(
                 own, jacobian = values[stage], jacobians[stage]
                 if driven:
                     fill_inputs(stage, lanes, curves, begun, width, z)
-                term_tangents(z, lanes, terms, used, rows, table, own, gradient)
+                term_tangents(z, lanes, terms, in_use, table, functions, own, gradient)
                 if inner:
-                    _forcing(z, lanes, terms, row, column, parameters, free, table, forcing[stage])
+                    _forcing(
+                        z,
+                        lanes,
+                        terms,
+                        row,
+                        column,
+                        parameters,
+                        free,
+                        table,
+                        in_use[2],
+                        functions,
+                        forcing[stage],
+                    )
                 _slope_and_jacobian(lanes, terms, row, column, parameters, own, table, gradient, k, jacobian)
                 advance_stage(stage, lanes, x, h, k, total, z)
             for i in range(d):

@@ -274,3 +274,136 @@ def improve_subset(
     if criterion <= before and abs(criterion - best) < _ROUNDING:
         return chosen, criterion
     return start.copy(), before
+
+
+@compiled
+def best_subsets(
+    equations: np.ndarray, size: int, cost: np.ndarray, floor: float, of_equal: bool, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The subsets of a size that leave least, of all.
+
+    Parameters
+    ----------
+    equations : array (m + 1, m + 1)
+        Normal equations of regressors and target, the target last, regular.
+    size : int
+        Number of regressors, at least 1.
+    cost : array (m,)
+        Of subsets that leave equally little, those with the smallest sum of it come first.
+    floor : float
+        Residual sums of squares below it are equal.
+    of_equal : bool
+        Whether of subsets of equal cost those come first that leave less than others below the floor.
+    most : int
+        How many are returned.
+
+    Returns
+    -------
+    subsets : int array (k, size)
+        Best first, those that are equal in lexicographic order.
+    residuals : array (k,)
+        Residual sums of squares.
+
+    Notes
+    -----
+    Subsets in lexicographic order share their first members, which are eliminated once.
+    """
+    m = len(equations) - 1
+    reduced = np.empty((size, m + 1, m + 1))  # after the elimination of so many members
+    reduced[0] = equations
+    members = np.arange(size)
+    subsets, kept = np.empty((most, size), np.intp), 0
+    levels, costs, residuals = np.empty(most), np.empty(most), np.empty(most)
+    depth = 0
+    while depth >= 0:
+        if members[depth] > m - size + depth:
+            depth -= 1
+            if depth >= 0:
+                members[depth] += 1
+            continue
+        if depth < size - 1:
+            pivot, own, rest = members[depth], reduced[depth], reduced[depth + 1]
+            for i in range(pivot + 1, m + 1):
+                factor = own[pivot, i] / own[pivot, pivot]
+                for j in range(i, m + 1):
+                    rest[i, j] = own[i, j] - factor * own[pivot, j]
+            members[depth + 1] = pivot + 1
+            depth += 1
+            continue
+        own, shared = reduced[depth], 0.0
+        for k in range(depth):
+            shared += cost[members[k]]
+        for j in range(members[depth], m):
+            left = own[m, m] - own[j, m] * own[j, m] / own[j, j]
+            level, price = max(left, floor), shared + cost[j]
+            place = kept
+            while place > 0 and (
+                level < levels[place - 1]
+                or (
+                    level == levels[place - 1]
+                    and (
+                        price < costs[place - 1]
+                        or (of_equal and price == costs[place - 1] and left < residuals[place - 1])
+                    )
+                )
+            ):
+                place -= 1
+            if place == most:
+                continue
+            kept = min(kept + 1, most)
+            for k in range(kept - 1, place, -1):
+                subsets[k] = subsets[k - 1]
+                levels[k], costs[k], residuals[k] = levels[k - 1], costs[k - 1], residuals[k - 1]
+            for k in range(depth):
+                subsets[place, k] = members[k]
+            subsets[place, depth] = j
+            levels[place], costs[place], residuals[place] = level, price, left
+        members[depth] = m
+    return subsets[:kept], residuals[:kept]
+
+
+@compiled
+def residuals_of(columns: np.ndarray, target: np.ndarray, subsets: np.ndarray, rank: float) -> np.ndarray:
+    """Residual sums of squares (k,) of subsets (k, size) of columns (m, n), by orthogonal ones.
+
+    Rounding is that of the samples, not of their squares. Columns of which others leave less than ``rank`` of
+    the largest one are none.
+    """
+    n, size = len(target), subsets.shape[1]
+    basis, rest, out = np.empty((size, n)), np.empty(n), np.empty(len(subsets))
+    for s in range(len(subsets)):
+        largest, found = 0.0, 0
+        for k in range(size):
+            largest = max(largest, _product(columns[subsets[s, k]], columns[subsets[s, k]]))
+        for k in range(size):
+            own = basis[found]
+            own[:] = columns[subsets[s, k]]
+            _project_out(own, basis, found)
+            left = _product(own, own)
+            if left > rank * rank * largest:
+                root = math.sqrt(left)
+                for i in range(n):
+                    own[i] /= root
+                found += 1
+        rest[:] = target
+        _project_out(rest, basis, found)
+        out[s] = _product(rest, rest)
+    return out
+
+
+@compiled
+def _product(one: np.ndarray, other: np.ndarray) -> float:
+    total = 0.0
+    for i in range(len(one)):
+        total += one[i] * other[i]
+    return total
+
+
+@compiled
+def _project_out(vector: np.ndarray, basis: np.ndarray, count: int) -> None:
+    """Take the first ``count`` orthonormal rows of a basis out of a vector, twice for rounding."""
+    for _ in range(2):
+        for b in range(count):
+            shared = _product(basis[b], vector)
+            for i in range(len(vector)):
+                vector[i] -= shared * basis[b, i]

@@ -97,16 +97,24 @@ def argument_of(
 
 
 @compiled
-def terms_in_use(row: np.ndarray, terms: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The terms that occur in ``row``, and the table's rows that they and their derivatives are made of."""
+def terms_in_use(row: np.ndarray, terms: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What to evaluate for the terms that occur in ``row``.
+
+    The terms; the table's rows that they and their derivatives are made of; and for each term of all the
+    first in use with its function, so that a function of several terms is evaluated once.
+    """
     parent, lowered, index = terms[0], terms[2], terms[3]
     occurs, needed = np.zeros(len(index), np.bool_), np.zeros(len(parent), np.bool_)
-    used, rows = np.empty(len(index), np.intp), np.empty(len(parent), np.intp)
+    used, rows, alike = np.empty(len(index), np.intp), np.empty(len(parent), np.intp), np.arange(len(index))
     n_used = n_rows = 0
     for k in range(len(row)):
         occurs[row[k]] = True
     for i in range(len(index)):
         if occurs[i]:
+            for place in range(n_used):
+                if _same_function(used[place], i, terms):
+                    alike[i] = used[place]
+                    break
             used[n_used] = i
             n_used += 1
             needed[index[i]] = True
@@ -119,7 +127,21 @@ def terms_in_use(row: np.ndarray, terms: tuple[np.ndarray, ...]) -> tuple[np.nda
         if needed[i]:
             rows[n_rows] = i
             n_rows += 1
-    return used[:n_used], rows[:n_rows]
+    return used[:n_used], rows[:n_rows], alike
+
+
+@inlined
+def _same_function(one: int, other: int, terms: tuple[np.ndarray, ...]) -> bool:
+    kind, coordinate, partner, inner, second, shift = terms[5:]
+    return (
+        kind[one] > 0
+        and kind[one] == kind[other]
+        and coordinate[one] == coordinate[other]
+        and partner[one] == partner[other]
+        and inner[one] == inner[other]
+        and second[one] == second[other]
+        and shift[one] == shift[other]
+    )
 
 
 @inlined
@@ -140,23 +162,28 @@ def term_values(
     x: np.ndarray,
     lanes: int,
     terms: tuple[np.ndarray, ...],
-    used: np.ndarray,
-    rows: np.ndarray,
+    in_use: tuple[np.ndarray, np.ndarray, np.ndarray],
     table: np.ndarray,
+    functions: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Values (m, lanes) of the terms ``used`` at the points ``x`` (d, lanes)."""
+    """Values (m, lanes) of the terms ``in_use`` at the points ``x`` (d, lanes)."""
     parent, factor, _, index, _, kind, coordinate, partner, inner, second, shift = terms
+    used, rows, alike = in_use
     fill_monomials(x, lanes, parent, factor, rows, table)
     for place in range(len(used)):
         i = used[place]
-        monomial = index[i]
-        for r in range(lanes):
-            out[i, r] = table[monomial, r]
-        if kind[i]:
+        monomial, own = index[i], alike[i]
+        if not kind[i]:
+            for r in range(lanes):
+                out[i, r] = table[monomial, r]
+            continue
+        if own == i:
             for r in range(lanes):
                 u = argument_of(x, r, kind[i], coordinate[i], partner[i], inner[i], second[i], shift[i])
-                out[i, r] *= evaluate_function(kind[i], u, second[i])[0]
+                functions[0, i, r] = evaluate_function(kind[i], u, second[i])[0]
+        for r in range(lanes):
+            out[i, r] = table[monomial, r] * functions[0, own, r]
 
 
 @inlined
@@ -164,37 +191,43 @@ def term_tangents(
     x: np.ndarray,
     lanes: int,
     terms: tuple[np.ndarray, ...],
-    used: np.ndarray,
-    rows: np.ndarray,
+    in_use: tuple[np.ndarray, np.ndarray, np.ndarray],
     table: np.ndarray,
+    functions: np.ndarray,
     out: np.ndarray,
     gradient: np.ndarray,
 ) -> None:
     """Values (m, lanes) of terms at points (d, lanes), and gradients (m, d, lanes) of functions among them.
 
-    Gradients of monomials are read off the table.
+    Gradients of monomials are read off the table. Values, slopes and derivatives by the shape of the
+    functions themselves are left in ``functions`` (3, m, lanes).
     """
     parent, factor, lowered, index, exponents, kind, coordinate, partner, inner, second, shift = terms
+    used, rows, alike = in_use
     fill_monomials(x, lanes, parent, factor, rows, table)
     for place in range(len(used)):
         i = used[place]
-        row = index[i]
-        for r in range(lanes):
-            out[i, r] = table[row, r]
-        if kind[i]:
-            for j in range(len(x)):
-                power, below = exponents[i, j], lowered[row, j]
-                for r in range(lanes):
-                    gradient[i, j, r] = power * table[below, r]
+        row, own = index[i], alike[i]
+        if not kind[i]:
+            for r in range(lanes):
+                out[i, r] = table[row, r]
+            continue
+        if own == i:
             for r in range(lanes):
                 u = argument_of(x, r, kind[i], coordinate[i], partner[i], inner[i], second[i], shift[i])
-                g, slope, _ = evaluate_function(kind[i], u, second[i])
-                for j in range(len(x)):
-                    gradient[i, j, r] *= g
-                gradient[i, coordinate[i], r] += table[row, r] * inner[i] * slope
-                if partner[i] >= 0 and not has_shape(kind[i]):
-                    gradient[i, partner[i], r] += table[row, r] * second[i] * slope
-                out[i, r] *= g
+                g, slope, by_shape = evaluate_function(kind[i], u, second[i])
+                functions[0, i, r], functions[1, i, r], functions[2, i, r] = g, slope, by_shape
+        for j in range(len(x)):
+            power, below = exponents[i, j], lowered[row, j]
+            for r in range(lanes):
+                gradient[i, j, r] = power * table[below, r] * functions[0, own, r]
+        for r in range(lanes):
+            gradient[i, coordinate[i], r] += table[row, r] * inner[i] * functions[1, own, r]
+        if partner[i] >= 0 and not has_shape(kind[i]):
+            for r in range(lanes):
+                gradient[i, partner[i], r] += table[row, r] * second[i] * functions[1, own, r]
+        for r in range(lanes):
+            out[i, r] = table[row, r] * functions[0, own, r]
 
 
 @inlined

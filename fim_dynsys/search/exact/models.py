@@ -104,7 +104,7 @@ class ExactModel:
         n, d = self.residuals.shape
         return max(self.freedom, 0.0) if n * d < _FEW_VALUES else float(n)
 
-    @property
+    @cached_property
     def log_spread(self) -> np.ndarray:
         """Logarithm (d,) of the residual variance over that of the signal, what was fitted accounted for."""
         n = len(self.residuals)
@@ -118,17 +118,27 @@ class ExactModel:
         return float(self.counted * np.sum(self.log_spread)) + self.parameters * _price(n, d)
 
     @cached_property
+    def price(self) -> float:
+        """What its parameters, functions and terms cost in BIC."""
+        return (
+            self.parameters * _price(*self.residuals.shape)
+            + self.item.n_functions * _OF_A_FUNCTION
+            + _reading(self.item.dictionary) * _OF_ITS_TERMS
+            + _degrees(self.item) * _OF_A_DEGREE
+        )
+
+    @cached_property
     def shares(self) -> np.ndarray:
         """Largest size (m, d) of each term at the samples, over that of the rate of the coordinate."""
         values = self.item.dictionary.evaluate(np.concatenate(self.fit.paths))
         return shares(values, self.item.coefficients)
 
-    @property
+    @cached_property
     def least_share(self) -> float:
         """The share of the term that shows least."""
         return float(self.shares[self.item.coefficients != 0.0].min(initial=np.inf))
 
-    @property
+    @cached_property
     def is_exact(self) -> bool:
         """Whether nothing is left to explain."""
         return self.misses < _TINY and bool((self.residual_variance <= _EXACT**2 * self.floor).all())
@@ -152,7 +162,7 @@ class ExactModel:
             self.fit, parameters=self.gaps.parameters, misfit=0.0, information=information / excess
         )
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Whether all terms show, or nothing is left."""
         return self.is_exact or self.least_share > TRACE
@@ -386,12 +396,9 @@ def ranked(models: list[ExactModel]) -> list[ExactModel]:
     ]
     if not close:
         return []
-    scores = criterion(close)
-    scored = [
-        replace(model, item=replace(model.item, score=float(score)))
-        for model, score in zip(close, scores, strict=True)
-    ]
-    return sorted(scored, key=lambda model: (not model.is_plain, model.item.score))
+    scores = criterion(close).tolist()
+    ranks = sorted(range(len(close)), key=lambda k: (not close[k].is_plain, scores[k]))
+    return [replace(close[k], item=replace(close[k].item, score=scores[k])) for k in ranks]
 
 
 def _is_supported(model: ExactModel) -> bool:
@@ -423,11 +430,7 @@ def criterion(models: list[ExactModel]) -> np.ndarray:
     log_least = knee.log_spread if knee.misses < _SIMULATED else np.full(d, -np.inf)
     return np.array(
         [
-            np.sum(independent * (model.counted / n) * np.maximum(model.log_spread, log_least))
-            + model.parameters * _price(n, d)
-            + model.item.n_functions * _OF_A_FUNCTION
-            + _reading(model.item.dictionary) * _OF_ITS_TERMS
-            + _degrees(model.item) * _OF_A_DEGREE
+            np.sum(independent * (model.counted / n) * np.maximum(model.log_spread, log_least)) + model.price
             for model in models
         ]
     )

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.regression.sparse import subset_residuals, subsets_of
+from fim_dynsys.regression.kernels.subsets import residuals_of
+from fim_dynsys.regression.sparse import subsets_that_leave_least
 from fim_dynsys.search.exact.models import KNEE_OF_SIMULATIONS
-from fim_dynsys.search.functions.exploration import difference, products
+from fim_dynsys.search.functions.exploration import difference
 from fim_dynsys.search.functions.families import Bundle
 from fim_dynsys.search.functions.regressions import Integrals
 from fim_dynsys.search.state_equations import StateEquation
@@ -48,7 +49,7 @@ class Terms:
         """Products of a bundle's functions and its monomials."""
         functions, multiples = bundle.dictionary(dim), bundle.multiples(dim)
         free = [(m * len(functions) + k, slot) for m in range(len(multiples)) for k, slot, _ in bundle.free]
-        return cls(products(multiples, functions), tuple(free))
+        return cls(multiples.times(functions), tuple(free))
 
     def subset(self, kept: np.ndarray) -> "Terms":
         """Some of them."""
@@ -84,24 +85,24 @@ def fewest(
     triangle = np.linalg.qr(ordered)[1][len(held) :, len(held) :]
     equations = triangle.T @ triangle
     rounding = max(n * _RESOLVED, _ROUNDING * equations[-1, -1])
+    design = np.ascontiguousarray(triangle.T)
     found = []
     for terms in range(1, min(_MOST_TERMS, len(rest)) + 1):
         if math.comb(len(rest), terms) > most:
             break
-        every = subsets_of(len(rest), terms)
-        missed = np.maximum(subset_residuals(equations, every), rounding)
-        fits = []
-        for row in np.lexsort((degrees[rest][every].sum(axis=1), missed))[:_FITTED]:
-            design = triangle[:, every[row]]
-            residual = triangle[:, -1] - design @ np.linalg.lstsq(design, triangle[:, -1], rcond=RANK)[0]
-            fits.append((_criterion(residual, n, terms + len(held)), np.append(rest[every[row]], held)))
+        subsets, _ = subsets_that_leave_least(equations, terms, degrees[rest], rounding, most=_FITTED)
+        unexplained = residuals_of(design[:-1], design[-1], subsets, RANK)
+        fits = [
+            (_criterion(left, n, terms + len(held)), np.append(rest[subset], held))
+            for left, subset in zip(unexplained.tolist(), subsets, strict=True)
+        ]
         found.append(min(fits, key=lambda fit: (round(fit[0], 6), degrees[fit[1]].sum())))
     return found
 
 
-def _criterion(residual: np.ndarray, n: int, parameters: int) -> float:
-    """BIC of ``n`` samples."""
-    return n * math.log(max(residual @ residual / n, _RESOLVED)) + parameters * math.log(n)
+def _criterion(unexplained: float, n: int, parameters: int) -> float:
+    """BIC of ``n`` samples of which a sum of squares is left."""
+    return n * math.log(max(unexplained / n, _RESOLVED)) + parameters * math.log(n)
 
 
 def at_the_knee(criterion: float, n: int, parameters: int) -> float:
@@ -159,7 +160,7 @@ def _regressed(
     size[~(size > 0.0)] = 1.0
     values = np.linalg.lstsq(columns / size, target, rcond=RANK)[0] / size
     residual, side = target - columns @ values, StateEquation(terms.terms, values, terms.free)
-    score = _criterion(residual, len(residual), len(values) + len(_numbers(side)))
+    score = _criterion(float(residual @ residual), len(residual), len(values) + len(_numbers(side)))
     return replace(side, score=score), residual, columns
 
 

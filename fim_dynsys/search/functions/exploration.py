@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fim_dynsys.fields.terms import ARRAYS, Dictionary
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.subsets import search_subset
 from fim_dynsys.regression.sparse import FEW, smallest_subset, solve_supports, subset_residuals, subsets_of
 from fim_dynsys.search.candidates import Candidate
@@ -256,7 +256,7 @@ class Exploration:
             for function, slot, number in selection.bundle.free
         ]
         origin = Origin(Stage.FUNCTIONS, selection.bundle.name)
-        terms = self.monomials + products(multiples, functions)
+        terms = self.monomials + multiples.times(functions)
         candidate = replace(self.candidate, coefficients=coefficients, dictionary=terms, origin=origin)
         if self.restriction is not None:
             known = self.restriction.extended(self.monomials, terms)
@@ -268,7 +268,7 @@ class Exploration:
         blocks = self.regressions.columns(functions, multiples)
         if self.restriction is None:
             return blocks
-        allowed = self.restriction.admits(products(multiples, functions))
+        allowed = self.restriction.admits(multiples.times(functions))
         return [block * self._of_regression(k, allowed) for k, block in enumerate(blocks)]
 
     def _of_regression(self, k: int, values: np.ndarray) -> np.ndarray:
@@ -353,11 +353,3 @@ def _expected_minima(variances: np.ndarray) -> np.ndarray:
 def difference(number: float, share: float) -> float:
     """Step of a difference quotient by a number: a share of it, or of what counts as small."""
     return share * max(abs(number), _SMALL)
-
-
-def products(monomials: Dictionary, functions: Dictionary) -> Dictionary:
-    """Products of monomials and functions as terms."""
-    m, f = len(monomials), len(functions)
-    exponents = np.repeat(monomials.exponents, f, axis=0)
-    arrays = [getattr(functions, name) for name in ARRAYS[1:]]
-    return Dictionary(exponents, *(np.tile(array, m) for array in arrays))

@@ -9,6 +9,7 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.inputs import at, divided
+from fim_dynsys.regression.kernels.integrals import integrals, without_starts
 from fim_dynsys.regression.kernels.responses import responses
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import rollout, substeps
@@ -180,27 +181,25 @@ class Integrals:
         self, observations: Observations, pieces: list[Piece], variance: np.ndarray, segments: int
     ) -> None:
         self._pieces = pieces
-        self._root = np.sqrt(np.concatenate(observations.weights_over(variance)))
+        self._roots = np.sqrt(np.concatenate(observations.weights_over(variance)).T.copy())
         heads, first = [], 0
         for t, _ in observations.samples:
             count = max(1, min(segments, len(t) // _SHORTEST))
             heads += (first + np.round(np.linspace(0, len(t), count + 1)[:-1])).astype(int).tolist()
             first += len(t)
         self._heads = np.array(heads)
-        self._lengths = np.diff(self._heads, append=first)
-        self._squares = np.add.reduceat(self._root**2, self._heads)
+        self._squares = np.add.reduceat(self._roots**2, self._heads, axis=1)
         self.targets = self._free(np.concatenate([z for _, z in observations.samples])[:, :, None])
         self.targets = [target[:, 0] for target in self.targets]
 
     def _free(self, values: np.ndarray, states: Sequence[int] | None = None) -> list[np.ndarray]:
         """Weighted values (n, d or 1, m) for some coordinates or all, starts of segments projected out."""
-        out = []
-        for i in range(self._root.shape[1]) if states is None else states:
-            root = self._root[:, i]
-            weighted = values[:, i % values.shape[1]] * root[:, None]
-            mean = np.add.reduceat(weighted * root[:, None], self._heads) / self._squares[:, i, None]
-            out.append(weighted - root[:, None] * np.repeat(mean, self._lengths, axis=0))
-        return out
+        own = range(len(self._roots)) if states is None else states
+        columns = [np.ascontiguousarray(values[:, i % values.shape[1]]) for i in own]
+        return [
+            without_starts(part, self._roots[i], self._heads, self._squares[i])
+            for i, part in zip(own, columns, strict=True)
+        ]
 
     @property
     def states(self) -> np.ndarray:
@@ -232,11 +231,14 @@ class Integrals:
         list of arrays (n, q p), one for each of these coordinates
             By monomial and function; 0 for products with a pole on the path.
         """
-        parts = []
-        for piece, v in zip(self._pieces, _forcings(functions, monomials, self._pieces), strict=True):
-            steps = (v[:-1:2] + 4.0 * v[1::2] + v[2::2]) * (piece.steps[:, None] / 6.0)
-            parts.append(_from_start(steps)[piece.observed])
-        return self._free(np.concatenate(parts)[:, None], states)
+        terms = functions
+        if len(monomials) > 1 or monomials.exponents.any():
+            terms = monomials.times(functions)
+        packed = terms.packed
+        found = [integrals(packed, piece.extended, piece.steps, piece.observed) for piece in self._pieces]
+        values = np.concatenate([part for part, _ in found])
+        values[:, ~(np.max([largest for _, largest in found], axis=0) < _LARGEST)] = 0.0
+        return self._free(values[:, None], states)
 
     def against(self, monomials: Dictionary) -> list[np.ndarray]:
         """Integrals of monomials over the coordinates themselves, likewise: ``int m(x) dx_i`` along the path.
