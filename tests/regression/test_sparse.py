@@ -146,3 +146,17 @@ def test_residuals_of_subsets_equal_those_of_least_squares_down_to_rounding():
     found = residuals_of(np.ascontiguousarray(columns.T), target, subsets, 1e-13)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-11)
     assert found[1] < 1e-10 < 1.0 < found[2]
+
+
+def test_columns_of_which_rounding_left_nothing_are_not_the_best():
+    """Of two equal columns the second is taken for none; one that is no number comes last."""
+    rng = np.random.default_rng(1)
+    columns = 1e3 * rng.standard_normal((40, 3))
+    both = np.column_stack([columns, columns[:, 0], columns[:, 1]])
+    equations = both.T @ both
+    equations[3, 3] *= 1.0 - 1e-15
+    found, left = subsets_that_leave_least(equations, 2, np.zeros(4), 0.0, of_equal=True, most=6)
+    assert 1 in found[0] and left[0] > -1e-6 and (np.diff(left) >= 0.0).all()
+    equations[2] = equations[:, 2] = np.nan
+    found, _ = subsets_that_leave_least(equations, 1, np.zeros(4), 0.0, most=4)
+    assert found[0] == 1 and found[-1] == 2

@@ -38,7 +38,7 @@ FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _PLATFORM = "x86_64-unknown-linux-gnu"
 origins: Counter[str] = Counter()
 """How many functions this process has taken from the package, found kept, and compiled."""
-_SECONDS = 20  # of processor time that compiling what a fit of fim-ode needs takes
+_SECONDS = 30  # of processor time that compiling what a fit of fim-ode needs takes
 
 
 def kept(dispatcher: Any) -> Any:

@@ -323,8 +323,9 @@ def best_subsets(
             continue
         if depth < size - 1:
             pivot, own, rest = members[depth], reduced[depth], reduced[depth + 1]
+            adds = own[pivot, pivot] > 0.0  # rounding may leave less than nothing of a column
             for i in range(pivot + 1, m + 1):
-                factor = own[pivot, i] / own[pivot, pivot]
+                factor = own[pivot, i] / own[pivot, pivot] if adds else 0.0
                 for j in range(i, m + 1):
                     rest[i, j] = own[i, j] - factor * own[pivot, j]
             members[depth + 1] = pivot + 1
@@ -334,8 +335,8 @@ def best_subsets(
         for k in range(depth):
             shared += cost[members[k]]
         for j in range(members[depth], m):
-            left = own[m, m] - own[j, m] * own[j, m] / own[j, j]
-            level, price = max(left, floor), shared + cost[j]
+            left = own[m, m] - (own[j, m] * own[j, m] / own[j, j] if own[j, j] > 0.0 else 0.0)
+            level, price = (max(left, floor) if left < np.inf else np.inf), shared + cost[j]
             place = kept
             while place > 0 and (
                 level < levels[place - 1]
