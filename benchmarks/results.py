@@ -134,8 +134,8 @@ STEPS = (
     Step("estimation", (), 0.4, workers=False, models=("equations",)),
     Step(
         "records",
-        ("--only", "trust", "published", "--models", "fim-ode", "auto"),
-        0.05,
+        ("--only", "trust", "published", "textbook", "--models", "fim-ode", "auto"),
+        0.08,
         models=("fim-ode", "auto"),
     ),
     Step("ctf", (), 0.02, models=(*_MODELS, "sindy")),

@@ -6,6 +6,7 @@ A page holds the place of a table between two comments, ``<!-- generated: NAME -
 generated table, or into a test beside those of README.
 """
 
+import itertools
 import re
 import tomllib
 from collections.abc import Callable, Sequence
@@ -178,6 +179,38 @@ def coverage() -> Lines:
     return lines
 
 
+def trust() -> Lines:
+    """How often fits, and their paths from another start, are wrong at each level of trust."""
+    lines = [["", "trust", "`fim-ode`", "`auto`"]]
+    of = {"trust": "wrong fits", "trust_along": "wrong paths"}
+    for (column, label), level in itertools.product(of.items(), ("high", "limited", "low")):
+        own = [
+            rows(results("records", "trust_summary"), of=column, level=level, model=m)
+            for m in ("fim-ode", "auto")
+        ]
+        lines.append(
+            [label, level, *(f"{line.percent_wrong.item():.0f} % of {line.n.item()}" for line in own)]
+        )
+    return lines
+
+
+def textbook() -> Lines:
+    """Exact answers to noise-free textbook systems by the number of samples, and what a fit costs."""
+    path = results("records", "textbook_summary")
+    lines = [
+        ["samples", "`fim-ode`, exact", "CPU-s, median (largest)", "`auto`, exact", "CPU-s, median (largest)"]
+    ]
+    for n in dict.fromkeys(table(path).n):
+        line = [f"{n:,}"]
+        for model in ("fim-ode", "auto"):
+            own = rows(path, n=n, model=model)
+            line.append(f"{own.exact.sum()} of {own.records.sum()}")
+            careful = rows(path, n=n, model=model, rtol=1e-12)
+            line.append(f"{careful.seconds_median.item():.2f} ({careful.seconds_largest.item():.2f})")
+        lines.append(line)
+    return lines
+
+
 def paper_odebench() -> Lines:
     head = ["", "(0, 0)", "(0.05, 0)", "(0.05, 0.5)", "CPU time, without simulation"]
     own = ["`fim-ode-neural`", *success("fim-ode-neural"), cpu_seconds("fim-ode-neural")]
@@ -228,6 +261,8 @@ TABLES: dict[str, Callable[[], Sequence[Sequence[str]]]] = {
     "structure, points": structure("points", "points"),
     "structure, trajectories": structure("trajectories", "trajectories"),
     "coverage": coverage,
+    "trust": trust,
+    "textbook": textbook,
     "comparison, oscillators": lambda: tables.oscillator_lines(table(results("comparators"))),
     "comparison, odebench": lambda: tables.odebench_lines(table(results("comparators"))),
     "paper, odebench": paper_odebench,
