@@ -181,33 +181,24 @@ def coverage() -> Lines:
 
 def trust() -> Lines:
     """How often fits, and their paths from another start, are wrong at each level of trust."""
-    lines = [["", "trust", "`fim-ode`", "`auto`"]]
-    of = {"trust": "wrong fits", "trust_along": "wrong paths"}
-    for (column, label), level in itertools.product(of.items(), ("high", "limited", "low")):
-        own = [
-            rows(results("records", "trust_summary"), of=column, level=level, model=m)
-            for m in ("fim-ode", "auto")
-        ]
-        lines.append(
-            [label, level, *(f"{line.percent_wrong.item():.0f} % of {line.n.item()}" for line in own)]
-        )
+    lines, summary = [["", "trust", "`fim-ode`", "`auto`"]], results("records", "trust_summary")
+    for of, level in itertools.product(("trust", "trust_along"), ("high", "limited", "low")):
+        own = [rows(summary, of=of, level=level, model=m) for m in ("fim-ode", "auto")]
+        shares = (f"{line.percent_wrong.item():.0f} % of {line.n.item()}" for line in own)
+        lines.append(["wrong fits" if of == "trust" else "wrong paths", level, *shares])
     return lines
 
 
 def textbook() -> Lines:
     """Exact answers to noise-free textbook systems by the number of samples, and what a fit costs."""
-    path = results("records", "textbook_summary")
-    lines = [
-        ["samples", "`fim-ode`, exact", "CPU-s, median (largest)", "`auto`, exact", "CPU-s, median (largest)"]
-    ]
+    path, seconds = results("records", "textbook_summary"), "CPU-s, median (largest)"
+    lines = [["samples", "`fim-ode`, exact", seconds, "`auto`, exact", seconds]]
     for n in dict.fromkeys(table(path).n):
-        line = [f"{n:,}"]
+        lines.append([f"{n:,}"])
         for model in ("fim-ode", "auto"):
-            own = rows(path, n=n, model=model)
-            line.append(f"{own.exact.sum()} of {own.records.sum()}")
-            careful = rows(path, n=n, model=model, rtol=1e-12)
-            line.append(f"{careful.seconds_median.item():.2f} ({careful.seconds_largest.item():.2f})")
-        lines.append(line)
+            own, careful = rows(path, n=n, model=model), rows(path, n=n, model=model, rtol=1e-12)
+            cost = f"{careful.seconds_median.item():.2f} ({careful.seconds_largest.item():.2f})"
+            lines[-1] += [f"{own.exact.sum()} of {own.records.sum()}", cost]
     return lines
 
 
