@@ -116,7 +116,7 @@ def _explicit_step(
     return step * five / np.sqrt((five + 0.01 * three) * d + 1e-300)
 
 
-@inlined
+@compiled
 def _implicit_step(
     field: tuple,
     x: np.ndarray,

@@ -36,7 +36,11 @@ def compiled_as(*signatures: Any) -> Callable[[Function], Function]:
 
 
 def inlined(function: Function) -> Function:
-    """The function as a part of the compiled ones that call it."""
+    """The function as a part of the compiled ones that call it; it makes no arrays.
+
+    So it counts no references: numba would count those to each array of its tuples at each call, by atomic
+    operations that take ten times as long as a step of one path.
+    """
     return cast(Function, _dispatcher(function, inline=True))
 
 
@@ -45,7 +49,7 @@ def _dispatcher(function: Callable, inline: bool = False) -> Any:
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     handle: Any = numba.njit(**options, pipeline_class=_KernelCompiler)(function)
     handle.__class__ = _Kernel
-    options |= {"no_cpython_wrapper": True, "forceinline": inline}
+    options |= {"no_cpython_wrapper": True, "forceinline": inline, "_nrt": not inline}
     part: Any = numba.njit(**options)(function)
     handle.get_call_template, handle.get_overload = part.get_call_template, part.get_overload
     return handle

@@ -76,7 +76,7 @@ def _advance(
                 worst[r] = max(worst[r], abs(h[r] * (k[i, r] - slope[i, r])) * strict)
 
 
-@inlined
+@compiled
 def _scratch(terms: tuple[np.ndarray, ...], d: int, m: int) -> tuple:
     """Arrays that evaluation of fields of d states and m inputs fills."""
     table, values = np.empty((len(terms[0]), LANES)), np.empty((len(terms[3]), LANES))
