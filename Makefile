@@ -31,7 +31,6 @@ LOWEST_VENV ?= .venv-lowest
 PLUGINS ?= $(filter-out common,$(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml)))
 
 PY := $(VENV)/bin/python
-# Python writes the bytecode of what is imported, a small part of all.
 PIP_OPTIONS = --quiet --no-compile -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 PIP_INSTALL = $(PY) -m pip install $(PIP_OPTIONS)
 PLUGINS_PIP_INSTALL = $(PLUGINS_VENV)/bin/python -m pip install $(PIP_OPTIONS) -c plugins/constraints.txt
@@ -40,6 +39,7 @@ PLUGINS_PIP_INSTALL = $(PLUGINS_VENV)/bin/python -m pip install $(PIP_OPTIONS) -
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
+# pip compiles nothing (--no-compile): Python keeps the bytecode of what is imported, a small part of all.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: results pysindy-notebooks pysindy-equality help odebench speed test test-slow test-browser test-lowest docs dist plugins plugins-test pysindy-tests lint format picture install install-test clean

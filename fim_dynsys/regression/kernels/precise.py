@@ -3,10 +3,14 @@
 import numpy as np
 
 from fim_dynsys.regression.kernels.compiler import compiled, inlined
-from fim_dynsys.regression.kernels.sensitivities import _add_product, _carry, _forcing, _slope_and_jacobian
+from fim_dynsys.regression.kernels.sensitivities import (
+    _add_product,
+    _carry,
+    slopes_of_one_field,
+    stage_tangents,
+)
 from fim_dynsys.regression.kernels.terms import (
     LANES,
-    term_tangents,
     term_values,
     terms_in_use,
 )
@@ -37,8 +41,8 @@ def precise_maps(
     ends, tangents = np.empty((n, d)), np.zeros((n, d, width))
     in_use = terms_in_use(row, terms)
     m = len(terms[3])
-    table, gradient = np.empty((len(terms[0]), LANES)), np.empty((m, d, LANES))
-    functions = np.empty((3 if sensitive else 1, m, LANES))
+    given = row, column, parameters, free
+    scratch = np.empty((len(terms[0]), LANES)), np.empty((3, m, LANES)), np.empty((m, d, LANES))
     x, z, k = np.empty((d, LANES)), np.empty((d, LANES)), np.empty((stages, d, LANES))
     blocks = stages if sensitive else 1
     all_values, jacobians = np.empty((blocks, m, LANES)), np.empty((blocks, d, d, LANES))
@@ -77,27 +81,12 @@ def precise_maps(
                     break
                 own = all_values[stage if sensitive else 0]
                 if not sensitive:
-                    term_values(z, lanes, terms, in_use, table, functions, own)
-                    _slopes_of_one_field(own, lanes, row, column, parameters, k[stage])
+                    term_values(z, lanes, terms, in_use, scratch[0], scratch[1], own)
+                    slopes_of_one_field(lanes, row, column, parameters, own, k[stage])
                     continue
-                term_tangents(z, lanes, terms, in_use, table, functions, own, gradient)
-                _slope_and_jacobian(
-                    lanes, terms, row, column, parameters, own, table, gradient, k[stage], jacobians[stage]
+                stage_tangents(
+                    z, lanes, terms, in_use, given, scratch, own, k[stage], jacobians[stage], forcing[stage]
                 )
-                if inner:
-                    _forcing(
-                        z,
-                        lanes,
-                        terms,
-                        row,
-                        column,
-                        parameters,
-                        free,
-                        table,
-                        in_use[2],
-                        functions,
-                        forcing[stage],
-                    )
             if sensitive:
                 _owed_to_slopes(h, lanes, method, jacobians, owed, by_slope, whole)
                 before, after = carried[step % 2], carried[(step + 1) % 2]
@@ -113,26 +102,6 @@ def precise_maps(
                     for c in range(width):
                         tangents[interval, i, c] = carried[counts[interval] % 2, i, c, r]
     return ends, tangents
-
-
-@inlined
-def _slopes_of_one_field(
-    values: np.ndarray,
-    lanes: int,
-    row: np.ndarray,
-    column: np.ndarray,
-    parameters: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    """Right-hand sides (d, lanes) of the same coefficients at all points."""
-    for i in range(len(out)):
-        for r in range(lanes):
-            out[i, r] = 0.0
-    for a in range(len(row)):
-        term, at, coefficient = row[a], column[a], parameters[a]
-        if coefficient != 0.0:  # a zero is no term, whatever its value
-            for r in range(lanes):
-                out[at, r] += coefficient * values[term, r]
 
 
 @inlined

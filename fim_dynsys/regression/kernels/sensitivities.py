@@ -57,6 +57,26 @@ def _forcing(
 
 
 @inlined
+def slopes_of_one_field(
+    lanes: int,
+    row: np.ndarray,
+    column: np.ndarray,
+    parameters: np.ndarray,
+    values: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Right-hand sides (d, lanes) of the same coefficients at all points."""
+    for i in range(len(out)):
+        for r in range(lanes):
+            out[i, r] = 0.0
+    for a in range(len(row)):
+        term, at, coefficient = row[a], column[a], parameters[a]
+        if coefficient != 0.0:  # a zero is no term, whatever its value
+            for r in range(lanes):
+                out[at, r] += coefficient * values[term, r]
+
+
+@inlined
 def _slope_and_jacobian(
     lanes: int,
     terms: tuple[np.ndarray, ...],
@@ -71,17 +91,13 @@ def _slope_and_jacobian(
 ) -> None:
     """Right-hand sides (d, lanes) of one field at all points, and Jacobians (d, d, lanes)."""
     lowered, index, exponents, kind = terms[2], terms[3], terms[4], terms[5]
+    slopes_of_one_field(lanes, row, column, parameters, values, slope)
     for i in range(len(slope)):
-        for r in range(lanes):
-            slope[i, r] = 0.0
         for j in range(len(slope)):
             for r in range(lanes):
                 jacobian[i, j, r] = 0.0
     for a in range(len(row)):
         term, at, coefficient = row[a], column[a], parameters[a]
-        if coefficient != 0.0:  # a zero is no term, whatever its value
-            for r in range(lanes):
-                slope[at, r] += coefficient * values[term, r]
         for j in range(len(slope)):
             if kind[term]:
                 for r in range(lanes):
@@ -90,6 +106,32 @@ def _slope_and_jacobian(
                 power, below = exponents[term, j], lowered[index[term], j]
                 for r in range(lanes):
                     jacobian[at, j, r] += coefficient * (power * table[below, r])
+
+
+@inlined
+def stage_tangents(
+    z: np.ndarray,
+    lanes: int,
+    terms: tuple[np.ndarray, ...],
+    in_use: tuple[np.ndarray, np.ndarray, np.ndarray],
+    given: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    scratch: tuple[np.ndarray, np.ndarray, np.ndarray],
+    values: np.ndarray,
+    slope: np.ndarray,
+    jacobian: np.ndarray,
+    forcing: np.ndarray,
+) -> None:
+    """Terms, slopes and their derivatives by states and by numbers inside functions, at one stage of a step.
+
+    ``given`` are rows, columns, coefficients and free numbers; ``scratch`` is for the table, the functions
+    and the gradients.
+    """
+    row, column, parameters, free = given
+    table, functions, gradient = scratch
+    term_tangents(z, lanes, terms, in_use, table, functions, values, gradient)
+    _slope_and_jacobian(lanes, terms, row, column, parameters, values, table, gradient, slope, jacobian)
+    if forcing.shape[1]:
+        _forcing(z, lanes, terms, row, column, parameters, free, table, in_use[2], functions, forcing)
 
 
 @inlined
@@ -220,11 +262,11 @@ def interval_maps(
     ends, tangents = np.empty((n, d)), np.empty((n, d, d + size + inner))
     m = len(terms[3])
     in_use = terms_in_use(row, terms)
-    table, values, gradient, functions = (
+    given, values = (row, column, parameters, free), np.empty((4, m, LANES))
+    scratch = (
         np.empty((len(terms[0]), LANES)),
-        np.empty((4, m, LANES)),
-        np.empty((m, d + inputs.shape[2], LANES)),
         np.empty((3, m, LANES)),
+        np.empty((m, d + inputs.shape[2], LANES)),
     )
     driven = inputs.shape[2] > 0
     begun, width = np.empty(LANES), np.empty(LANES)
@@ -270,22 +312,7 @@ def interval_maps(
                 own, jacobian = values[stage], jacobians[stage]
                 if driven:
                     fill_inputs(stage, lanes, curves, begun, width, z)
-                term_tangents(z, lanes, terms, in_use, table, functions, own, gradient)
-                if inner:
-                    _forcing(
-                        z,
-                        lanes,
-                        terms,
-                        row,
-                        column,
-                        parameters,
-                        free,
-                        table,
-                        in_use[2],
-                        functions,
-                        forcing[stage],
-                    )
-                _slope_and_jacobian(lanes, terms, row, column, parameters, own, table, gradient, k, jacobian)
+                stage_tangents(z, lanes, terms, in_use, given, scratch, own, k, jacobian, forcing[stage])
                 advance_stage(stage, lanes, x, h, k, total, z)
             for i in range(d):
                 for r in range(lanes):
