@@ -80,7 +80,8 @@ def _rates(x, terms, kernels, waves, raw, out):  # type: ignore[no-untyped-def]
     if phases.shape[1]:
         for j in range(d):
             angle, cosine, sine = waves[0, j], waves[1, j], waves[2, j]
-            angle[:] = phases[j]
+            for k in range(len(angle)):
+                angle[k] = phases[j, k]
             for i in range(d):
                 for k in range(len(angle)):
                     angle[k] += frequencies[j, i, k] * x[i]
@@ -116,7 +117,8 @@ def _pull(x, g, terms, kernels, waves, raw, gradient, out):  # type: ignore[no-u
             of_layers[k, 1, j] += g[j] * slope * raw[k, j]
             of_layers[k, 2, j] += g[j] * slope
             g[j] *= 1.0 + slope * v
-    out[:] = 0.0
+    for i in range(d):
+        out[i] = 0.0
     for q in range(len(precision)):
         for m in range(len(centres)):
             total = 0.0
@@ -145,12 +147,9 @@ def _pull(x, g, terms, kernels, waves, raw, gradient, out):  # type: ignore[no-u
 
 
 @inlined
-def _steps(t: np.ndarray, n: int, max_step: float) -> np.ndarray:
-    """Runge-Kutta steps in each of the first n - 1 gaps."""
-    counts = np.empty(n - 1, np.intp)
-    for i in range(n - 1):
-        counts[i] = max(int(np.ceil((t[i + 1] - t[i]) / max_step - 1e-9)), 1)
-    return counts
+def _steps(gap: float, max_step: float) -> int:
+    """Runge-Kutta steps in a gap between two samples."""
+    return max(int(np.ceil(gap / max_step - 1e-9)), 1)
 
 
 @compiled_as(types.Tuple((_CUBE, _MATRIX))(_TERMS, _MATRIX, _MATRIX, _COUNTS, types.float64))
@@ -181,7 +180,9 @@ def solve(
     path = np.zeros((*t.shape, d))
     total = 0
     for p in range(len(start)):
-        total += _steps(t[p], n_obs[p], max_step).sum() + 1
+        total += 1
+        for sample in range(n_obs[p] - 1):
+            total += _steps(t[p, sample + 1] - t[p, sample], max_step)
     states = np.empty((total, d))
     kernels = np.empty((len(terms[1]), len(terms[0])))
     waves, raw = np.empty((3, d, terms[4].shape[1])), np.empty((len(terms[6]) + 1, d))
@@ -191,10 +192,11 @@ def solve(
         row += 1
         states[row] = start[p]
         path[p, 0] = start[p]
-        counts = _steps(t[p], n_obs[p], max_step)
         for sample in range(n_obs[p] - 1):
-            h = (t[p, sample + 1] - t[p, sample]) / counts[sample]
-            for _ in range(counts[sample]):
+            gap = t[p, sample + 1] - t[p, sample]
+            steps = _steps(gap, max_step)
+            h = gap / steps
+            for _ in range(steps):
                 for stage in range(4):
                     ahead = 0.0 if stage == 0 else (h if stage == 3 else 0.5 * h)
                     for i in range(d):
@@ -232,12 +234,14 @@ def pull_back(
     g, pulled = np.empty(d), np.empty(d)
     row = len(states)
     for p in range(n_paths - 1, -1, -1):
-        counts, n = _steps(t[p], n_obs[p], max_step), n_obs[p]
+        n = n_obs[p]
         row -= 1
         g[:] = of_path[p, n - 1]
         for sample in range(n - 2, -1, -1):
-            h = (t[p, sample + 1] - t[p, sample]) / counts[sample]
-            for _ in range(counts[sample]):
+            gap = t[p, sample + 1] - t[p, sample]
+            steps = _steps(gap, max_step)
+            h = gap / steps
+            for _ in range(steps):
                 row -= 1
                 for stage in range(4):
                     ahead = 0.0 if stage == 0 else (h if stage == 3 else 0.5 * h)
