@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fim_dynsys
+from fim_dynsys.regression.kernels.compiler import compiled, inlined
 
 SIMPLE = """
 import warnings
@@ -207,6 +209,7 @@ RECORDS = """
 import warnings
 import numpy as np
 import fim_dynsys
+from fim_dynsys.regression.kernels.compiler import compiled, inlined
 from fim_dynsys.regression.kernels import integration, sensitivities, shooting, subsets
 
 warnings.simplefilter("ignore")
@@ -233,3 +236,16 @@ def test_records_of_any_layout_run_the_same_machine_code():
     run = subprocess.run([sys.executable, "-c", RECORDS], capture_output=True, text=True, check=True)
     counts = ast.literal_eval(run.stdout.splitlines()[-1])
     assert set(counts.values()) == {1}, counts
+
+
+def test_parts_without_counted_references_return_no_arrays():
+    @inlined
+    def row(rows, k):
+        return rows[k], k
+
+    @compiled
+    def total(rows):
+        return row(rows, 1)[0].sum()
+
+    with pytest.raises(TypeError, match="row returns an array"):
+        total(np.ones((2, 3)))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
@@ -36,7 +37,7 @@ def compiled_as(*signatures: Any) -> Callable[[Function], Function]:
 
 
 def inlined(function: Function) -> Function:
-    """The function as a part of the compiled ones that call it; it makes no arrays.
+    """The function as a part of the compiled ones that call it; it makes no arrays and returns none.
 
     So it counts no references: numba would count those to each array of its tuples at each call, by atomic
     operations that take ten times as long as a step of one path.
@@ -51,8 +52,25 @@ def _dispatcher(function: Callable, inline: bool = False) -> Any:
     handle.__class__ = _Kernel
     options |= {"no_cpython_wrapper": True, "forceinline": inline, "_nrt": not inline}
     part: Any = numba.njit(**options)(function)
-    handle.get_call_template, handle.get_overload = part.get_call_template, part.get_overload
+    handle.get_call_template = _without_arrays(part) if inline else part.get_call_template
+    handle.get_overload = part.get_overload
     return handle
+
+
+def _without_arrays(part: Any) -> Callable:
+    """What leads callers to a part that counts no references; TypeError where it returns arrays.
+
+    Callers release what a part returns: an array that was not counted would be freed while it is in use.
+    """
+
+    def get_call_template(arguments: Any, keywords: Any) -> Any:
+        found = part.get_call_template(arguments, keywords)
+        returned = [signature.return_type for signature in part.nopython_signatures]
+        if any(isinstance(item, types.Array) for kind in returned for item in getattr(kind, "types", (kind,))):
+            raise TypeError(f"{part.__name__} returns an array: compile it by `compiled`, not by `inlined`")
+        return found
+
+    return get_call_template
 
 
 class _Kernel(CPUDispatcher):

@@ -7,7 +7,7 @@ import torch
 from numba import types
 from torch import Tensor
 
-from fim_dynsys.regression.kernels.compiler import compiled_as, inlined
+from fim_dynsys.regression.kernels.compiler import compiled, compiled_as, inlined
 
 _CUBE, _BLOCK = types.Array(types.float64, 3, "C"), types.Array(types.float64, 4, "C")
 _MATRIX = types.Array(types.float64, 2, "C")
@@ -54,7 +54,8 @@ def _rates(x, layers, tanh, act, slope, out):  # type: ignore[no-untyped-def]
     """Rates at x (d,) into out, of the layers of one network; hidden units and their slopes (h,) kept."""
     first, hidden_bias, last, bias, linear = layers
     d = len(x)
-    act[:] = hidden_bias
+    for h in range(len(act)):
+        act[h] = hidden_bias[h]
     for i in range(d):
         for h in range(len(act)):
             act[h] += x[i] * first[i, h]
@@ -108,7 +109,7 @@ def _pull(x, g, layers, act, slope, gradient, back, out):  # type: ignore[no-unt
         of_bias[j] += g[j]
 
 
-@inlined
+@compiled
 def _of_network(layers, m):  # type: ignore[no-untyped-def]
     first, hidden_bias, last, bias, linear = layers
     return first[m], hidden_bias[m], last[m], bias[m], linear[m]
