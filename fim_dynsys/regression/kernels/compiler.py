@@ -66,7 +66,9 @@ def _without_arrays(part: Any) -> Callable:
     def get_call_template(arguments: Any, keywords: Any) -> Any:
         found = part.get_call_template(arguments, keywords)
         returned = [signature.return_type for signature in part.nopython_signatures]
-        if any(isinstance(item, types.Array) for kind in returned for item in getattr(kind, "types", (kind,))):
+        if any(
+            isinstance(item, types.Array) for kind in returned for item in getattr(kind, "types", (kind,))
+        ):
             raise TypeError(f"{part.__name__} returns an array: compile it by `compiled`, not by `inlined`")
         return found
 
