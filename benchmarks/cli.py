@@ -82,6 +82,13 @@ def parser(benchmark: Benchmark) -> argparse.ArgumentParser:
     add("--seeds", nargs="+", type=int, metavar="N", help="noise seeds; default: 0 (--full: 0 1 2)")
     add("--limit", type=int, metavar="N", help="N systems only, evenly spread over the list")
     add("--full", action="store_true", help="all settings, both protocols, three seeds, all reference rows")
+    add(
+        "--rtol",
+        type=float,
+        default=Integrator.rtol,
+        metavar="R",
+        help=f"relative tolerance of simulations; default: {Integrator.rtol:g}",
+    )
     return result
 
 
@@ -184,7 +191,7 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
         folders = options.render or [options.out]
         earlier = report.read_tables(folders, "summary")
         trials = report.merge_trials(folders, options.out)
-        write(benchmark, trials, options.out, str(Integrator()), earlier)
+        write(benchmark, trials, options.out, str(Integrator(options.rtol)), earlier)
         return 0
     full = options.full
     settings = options.settings or (benchmark.full_settings if full else benchmark.settings)
@@ -194,7 +201,7 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     problems = limited(benchmark.problems(), options.limit)
     rows = rows_or_exit(commands, benchmark.truth_rows, names, options.weights)
     trials = list_trials(problems, settings, PROTOCOLS if protocol == "both" else (protocol,), seeds)
-    integrator = Integrator()
+    integrator = Integrator(options.rtol)
     try:
         records = run(
             problems,

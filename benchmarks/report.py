@@ -21,6 +21,8 @@ CONTRASTS = (("auto", "fim-ode"), ("auto", "sindy-strong"))
 """The comparisons that are corrected for their number, the first minus the second."""
 REFERENCES = ("truth", "truth-fit", "oracle", "constant")
 """Rows that are no models."""
+LIMIT_MISSED = 3
+"""Exit status of a benchmark whose tables are written while a limit that it states is missed."""
 _CELL = ["protocol", "sigma", "rho"]
 _LABELS = ("system", "level", "model", "version", "message", "chosen")
 """Columns of text, though some of it looks like numbers."""

@@ -19,7 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.integration.systems import System, systems
-from benchmarks.report import align, source_commit
+from benchmarks.report import LIMIT_MISSED, align, source_commit
 from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.estimation.integration import path_of
 from fim_dynsys.fields.dictionary import DictionaryField
@@ -64,7 +64,7 @@ def errors(system: System) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, print the table and write ``DIR/integration.csv``; 1 where an error is too large."""
+    """Run, print the table and write ``DIR/integration.csv``; `LIMIT_MISSED` where an error is too large."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.integration", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=[s.name for s in systems()], metavar="SYSTEM")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/integration/out"), metavar="DIR")
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         csv.writer(file, lineterminator="\n").writerows([[*head, "source", "commit"], *rows])
     print(align([head, *(row[: len(head)] for row in rows)]))
     print(f"{len(rows) - wrong} of {len(rows)} systems within {LARGEST:.1%} in every way")
-    return int(wrong > 0)
+    return LIMIT_MISSED if wrong else 0
 
 
 if __name__ == "__main__":

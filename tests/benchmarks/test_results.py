@@ -61,14 +61,14 @@ def test_a_run_goes_on_and_reports_failures(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(results, "versions", lambda: today)
     options = ["--only", "development", "inputs", "--state", str(state)]
     assert results.main(options) == 1
-    assert ran == ["benchmarks.development", "benchmarks.inputs"] and set(json.loads(state.read_text())) == {
-        "development"
-    }
+    assert ran == ["benchmarks.development", "benchmarks.inputs"]
+    ends = {name: facts["end"] for name, facts in json.loads(state.read_text()).items()}
+    assert ends == {"development": "done", "inputs": "failed"}
     assert results.main(options) == 0
     assert ran[2:] == ["benchmarks.inputs"]
     today["fim-ode"] += " changed"
     assert results.main([*options, "--dry-run"]) == 0
-    assert "done with" not in capsys.readouterr().out.splitlines()[-1]
+    assert "done, with" not in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_a_step_is_done_until_a_model_of_its_own_changes(monkeypatch, capsys, tmp_path):
@@ -82,4 +82,18 @@ def test_a_step_is_done_until_a_model_of_its_own_changes(monkeypatch, capsys, tm
     capsys.readouterr()
     assert results.main([*options, "--dry-run"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[1] == "done with these models: estimation" and "benchmarks.development" in said[0]
+    assert said[1] == "done, with these models: estimation" and "benchmarks.development" in said[0]
+
+
+def test_missed_limits_are_no_failures_and_hours_add_up(monkeypatch, capsys, tmp_path):
+    state, statuses, clock = tmp_path / "state.json", iter((130, 3)), iter((0.0, 3600.0, 0.0, 1800.0))
+    monkeypatch.setattr(results, "run", lambda command: next(statuses))
+    monkeypatch.setattr(results.time, "monotonic", lambda: next(clock))
+    options = ["--only", "integration", "--state", str(state)]
+    assert results.main(options) == 130
+    assert results.main(options) == 0
+    said = capsys.readouterr().out
+    assert "integration: interrupted in 1.00 h" in said
+    assert "integration: done, a limit is missed in 1.50 h" in said and "1.5 h in all" in said
+    assert results.main(options) == 0  # is not begun again
+    assert "done, a limit is missed, with these models: integration" in capsys.readouterr().out
