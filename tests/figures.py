@@ -183,7 +183,7 @@ def trust() -> Lines:
     """How often fits, and their paths from another start, are wrong at each level of trust."""
     lines, summary = [["", "trust", "`fim-ode`", "`auto`"]], results("records", "trust_summary")
     for of, level in itertools.product(("trust", "trust_along"), ("high", "limited", "low")):
-        own = [rows(summary, of=of, level=level, model=m) for m in ("fim-ode", "auto")]
+        own = [rows(summary, draw=1, of=of, level=level, model=m) for m in ("fim-ode", "auto")]
         shares = (f"{line.percent_wrong.item():.0f} % of {line.n.item()}" for line in own)
         lines.append(["wrong fits" if of == "trust" else "wrong paths", level, *shares])
     return lines

@@ -76,7 +76,8 @@ class FitInfo:
         deviation, that the field started there explains: what a chaotic record is judged by.
     residual_over_noise : float or None
         What is left in these windows, over the noise level: of the state where it is largest, by root mean
-        squares. The noise counts as .001 standard deviations at least.
+        squares. The noise counts as .001 standard deviations at least. Where it is more than 1.5, starts are
+        corrected within the noise first: where paths diverge, their errors grow.
     follows : float or None
         Share of the record before the path is half a standard deviation, and twice the noise, off the data.
     follows_for : float or None

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Judge
-from fim_dynsys.models.judging import judged
+from fim_dynsys.models.restarts import Corrected, Stretch, bounded, distances, paths_over, windows_of
 from fim_dynsys.models.scarcity import FEW
 from fim_dynsys.models.unrelated import unrelated_samples, unrelated_steps
 from fim_dynsys.regression.criteria import Known, Noise, noise_model, precise
@@ -19,30 +18,19 @@ from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.trajectories.container import Trajectories
 
 _WIDTHS = (1.0, 3.0, 8.0)  # of local cubics, in mean gaps
-_WINDOWS = 64  # in which the field is started again, at most
 _ACCURACY = 1e-3  # standard deviations: nothing is asked beyond
 _MISSED = 4.0  # noise levels by which a smoothed state is off that is not believed
 _STILL = 1e-9  # of its size: a state that varies less does not move
 _APART = 0.5  # standard deviations beyond twice the noise: the path no longer follows
 _AWAY = 10.0  # standard deviations: the path has left the data
 _ESTIMATED = 1e9  # so long a unit makes nothing of errors in what was not observed
-_FARTHEST = 1e3  # standard deviations that a path counts as being away at most
 _POOR, _POOR_AHEAD = 0.5, 0.6  # R2 of the path and of the windows below which a fit fails
 _NOTHING = 0.1  # R2 below which a field explains nothing
 _DIFFER = 0.3  # of the spread of its rates: models of noise-free samples that differ by so much are not one
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, beyond which it fails too
 _BESIDE, _TOGETHER = 0.01, 0.3  # standard deviations: of another start, and of paths that chaos drives apart
+_SYSTEMATIC = 1.5  # noise levels, beyond which starts are corrected before more is made of what is left
 _NEARLY = 1e-4  # 1 - R2 of a path, beyond which equations are not those of noise-free samples
-
-
-class _Stretch(NamedTuple):
-    """Samples that the field is to follow from one start."""
-
-    t: np.ndarray  # (n,) from 0
-    x: np.ndarray  # (n, d) in standard deviations
-    start: np.ndarray  # (d,) likewise
-    u: np.ndarray  # (n, m) inputs
-    root: np.ndarray  # (n, d) roots of the weights of the samples
 
 
 def compared(field: VectorField, context: Trajectories, sigma: Known | None = None) -> FitInfo:
@@ -106,14 +94,21 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
         given = [errors[k][rows[k]] for k in kept]  # nan where they are not known, inf where nothing was seen
         roots = [np.where(np.isnan(error), 1.0, level * unit / error) for error in given]
     each = zip(samples, starts, inputs, roots, strict=True)
-    records = [_Stretch(t, z, start, u, root) for (t, z), start, u, root in each]
-    windows = _windows(samples, smooth, inputs, roots, pace)
+    records = [Stretch(t, z, start, u, root) for (t, z), start, u, root in each]
+    windows = windows_of(samples, smooth, inputs, roots, pace)
     stretches = [*records, *windows]
-    paths, endings = _paths(field, stretches, unit, len(records))
+    paths, endings = paths_over(field, stretches, unit, len(records))
     exact = info.inference.judge is Judge.EXACT and len(every) > FEW  # fewer may be noisy ones
-    found = _judged(records, windows, _apart(stretches, paths, unit), level, endings, exact)
-    apart = info.inference.elsewhere
-    if exact and apart is not None and apart > _DIFFER:
+    apart = distances(stretches, paths, unit)
+    along, ahead = apart[: len(records)], apart[len(records) :]
+    least = np.maximum(level, _ACCURACY)
+    left = _left(windows, ahead)
+    if not exact and np.max(left / least) > _SYSTEMATIC:
+        corrected = Corrected(field, unit, least, np.isin(context.state_names, observed))
+        left = _left(windows, corrected.distances(windows, paths[len(records) :]))
+    found = _judged(records, windows, along, ahead, left, level, endings, exact)
+    elsewhere = info.inference.elsewhere
+    if exact and elsewhere is not None and elsewhere > _DIFFER:
         said = "equations that come as close to the noise-free samples have other rates elsewhere"
         found["problems"] += (f"{said}: an approximation",)
     if whole.errors is None:
@@ -124,46 +119,47 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
 
 
 def _judged(
-    records: Sequence[_Stretch],
-    windows: Sequence[_Stretch],
-    apart: Sequence[np.ndarray],
+    records: Sequence[Stretch],
+    windows: Sequence[Stretch],
+    along: Sequence[np.ndarray],
+    ahead: Sequence[np.ndarray],
+    left: np.ndarray,
     level: np.ndarray,
     endings: Sequence[str],
     exact: bool,
 ) -> dict:
     """The entries of `FitInfo`, from distances (n, d) of the path to the samples of each stretch.
 
-    ``endings`` says why paths over whole records ended early: these have no score. ``exact`` says that the
-    samples were taken for noise-free ones.
+    ``left`` (d,) is what windows leave whose starts were corrected within the noise. ``endings`` says why
+    paths over whole records ended early: these have no score. ``exact`` says that the samples were taken for
+    noise-free ones.
     """
-    whole, ahead = apart[: len(records)], np.concatenate(apart[len(records) :])
     seen, roots = np.concatenate([r.x[1:] for r in records]), np.concatenate([r.root[1:] for r in records])
     still = np.concatenate([(w.x - w.start) * w.root for w in windows])
-    off = [_root_mean_square(a, r.root, 1) for a, r in zip(whole, records, strict=True)]
+    off = [_root_mean_square(a, r.root, 1) for a, r in zip(along, records, strict=True)]
     limit = _APART + 2.0 * float(np.sqrt(np.mean(level**2)))
     ends = [float(r.t[-1]) for r in records]
     times = [
         float(r.t[np.argmax(o > limit)]) if (o > limit).any() else end
         for r, o, end in zip(records, off, ends, strict=True)
     ]
-    residual = _root_mean_square(ahead, np.concatenate([w.root for w in windows]), 0)
     # the first samples are where paths start, and no prediction
-    path_r2 = _explained(np.concatenate([a[1:] for a in whole]), (seen - seen.mean(axis=0)) * roots)
+    path_r2 = _explained(np.concatenate([a[1:] for a in along]), (seen - seen.mean(axis=0)) * roots)
     path_r2 = -np.inf if endings else path_r2
-    window_r2 = _explained(ahead, still)
+    window_r2 = _explained(np.concatenate(ahead), still)
     least = np.maximum(level, _ACCURACY)
-    over = float(np.max(residual / least))
+    over = float(np.max(left / least))
     # errors of starts grow in fast transients: windows are no problem of a path that follows all samples
-    everywhere = _root_mean_square(np.concatenate(whole), np.concatenate([r.root for r in records]), 0)
-    left = float(np.max(everywhere / least))
+    everywhere = _root_mean_square(np.concatenate(along), np.concatenate([r.root for r in records]), 0)
+    on_whole = float(np.max(everywhere / least))
     follows = sum(times) / sum(ends) if sum(ends) > 0 else 0.0
     problems = list(endings[:1])
     if max(map(np.max, off)) > _AWAY:
         problems.append("its path leaves the data")
-    if min(over, left) > _NOTICED and residual.max() > _SMALL:
+    if min(over, on_whole) > _NOTICED and left.max() > _SMALL:
         problems.append(f"restarted in short windows it leaves {over:.2g} times the noise")
     elif exact and over > _NOTICED and 1.0 - path_r2 > _NEARLY:
-        missed = f"{100.0 * residual.max():.1g} % of their spread"
+        missed = f"{100.0 * left.max():.1g} % of their spread"
         problems.append(f"in short windows it misses noise-free samples by {missed}: an approximation")
     if not endings and path_r2 < _POOR and window_r2 < _POOR_AHEAD and follows < _POOR:
         problems.append(
@@ -178,6 +174,11 @@ def _judged(
         "follows_for": float(np.mean(times)),
         "problems": tuple(problems),
     }
+
+
+def _left(windows: Sequence[Stretch], ahead: Sequence[np.ndarray]) -> np.ndarray:
+    """Root mean square (d,) of what windows leave."""
+    return _root_mean_square(np.concatenate(ahead), np.concatenate([w.root for w in windows]), 0)
 
 
 def _root_mean_square(apart: np.ndarray, root: np.ndarray, axis: int) -> np.ndarray:
@@ -198,15 +199,15 @@ def _no_flow(samples: Sequence[np.ndarray], found: Mapping[str, Any]) -> tuple[s
 
 def _strays(
     field: VectorField,
-    records: Sequence[_Stretch],
+    records: Sequence[Stretch],
     paths: Sequence[np.ndarray],
     unit: np.ndarray,
     found: Mapping[str, Any],
 ) -> tuple[str, ...]:
     """That a path misses the record where paths from nearby starts stay together: it is not chaos."""
-    beside, _ = _paths(field, [r._replace(start=r.start + _BESIDE) for r in records], unit, 0)
+    beside, _ = paths_over(field, [r._replace(start=r.start + _BESIDE) for r in records], unit, 0)
     apart = np.concatenate([(b - p) / unit for b, p in zip(beside, paths, strict=False)])
-    if not float(np.sqrt(np.mean(_bounded(np.abs(apart)) ** 2))) < _TOGETHER:
+    if not float(np.sqrt(np.mean(bounded(np.abs(apart)) ** 2))) < _TOGETHER:
         return ()
     return (
         f"its path follows {100 * found['follows']:.0f} % of the record and has R2 {found['path_r2']:.2g}, "
@@ -238,47 +239,3 @@ def _smoothed(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> tuple[np.ndarr
     best = int(fine[-1]) if len(fine) else 0
     missed = np.abs(states[best] - z) > _MISSED * np.maximum(level, _ACCURACY)
     return np.where(missed, z, states[best]), slopes[best]
-
-
-def _windows(
-    samples: Sequence[tuple[np.ndarray, np.ndarray]],
-    smooth: Sequence[tuple[np.ndarray, np.ndarray]],
-    inputs: Sequence[np.ndarray],
-    roots: Sequence[np.ndarray],
-    pace: float,
-) -> list[_Stretch]:
-    """Stretches of about one unit of time, of three samples at least where there are as many."""
-    found = []
-    for (t, z), (states, _), u, root in zip(samples, smooth, inputs, roots, strict=True):
-        count = max(min(round(t[-1] / pace), (len(t) - 1) // 2), 1)
-        bounds = np.round(np.linspace(0, len(t) - 1, count + 1)).astype(int)
-        found += [
-            _Stretch(t[a : b + 1] - t[a], z[a : b + 1], states[a], u[a : b + 1], root[a : b + 1])
-            for a, b in pairwise(bounds)
-        ]
-    chosen = np.round(np.linspace(0, len(found) - 1, min(len(found), _WINDOWS))).astype(int)
-    return [found[k] for k in chosen]
-
-
-def _apart(stretches: Sequence[_Stretch], paths: Sequence[np.ndarray], unit: np.ndarray) -> list[np.ndarray]:
-    """Distances (n, d) of the paths to each stretch; `_FARTHEST` where they have ended."""
-    apart = []
-    for stretch, path in zip(stretches, paths, strict=True):
-        with np.errstate(over="ignore", invalid="ignore"):
-            apart.append(_bounded(np.abs(path / unit - stretch.x) * stretch.root))
-    return apart
-
-
-def _bounded(gap: np.ndarray) -> np.ndarray:
-    return np.minimum(np.nan_to_num(gap, nan=_FARTHEST), _FARTHEST)
-
-
-def _paths(
-    field: VectorField, stretches: Sequence[_Stretch], unit: np.ndarray, records: int
-) -> tuple[list[np.ndarray], list[str]]:
-    """The field's path (n, d) over each stretch, and why those of the first ``records`` end early."""
-    found = judged(
-        field, [s.start * unit for s in stretches], [s.t for s in stretches], [s.u for s in stretches]
-    )
-    endings = [found.ending(k, float(stretches[k].t[-1])) for k in range(records)]
-    return found.paths, [said for said in endings if said is not None]

@@ -22,7 +22,7 @@ _TEMPERATURE = 4.0  # of their weights: a BIC of twice this behind the best is s
 _GROWN = 3.0  # times the box of the data: starts that users ask for lie as far out
 _POINTS = 64  # in it; uniform, since an even sequence would take half a second to import
 _LEADS_ELSEWHERE = 0.5  # R2 of the answer's path by that of a rival, below which they part
-# of 212 contexts of the development systems, python -m benchmarks.records --only trust
+# of draw 0 of python -m benchmarks.records --only trust
 _CONTESTED, _AGREED = 0.3, 0.05  # shares of rivals that lead elsewhere: low trust, high trust
 
 

@@ -41,6 +41,7 @@ def test_fits_are_counted_by_their_trust():
         {
             "model": "m",
             "version": "1",
+            "draw": 1,
             "trust": ["high"] * 4 + ["low"] * 2 + ["limited"] * 2,
             "trust_along": ["high"] * 3 + ["low"] * 3 + ["limited"] * 2,
             "held_out_r2": [0.99, 0.95, 0.97, 0.2, -3.0, 0.1, 0.95, 0.4],

@@ -1,0 +1,122 @@
+"""Fields started again in windows of a record, from states smoothed or corrected within the noise."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.models.judging import judged
+
+_WINDOWS = 64  # in which the field is started again, at most
+_FARTHEST = 1e3  # standard deviations that a path counts as being away at most
+_CORRECTIONS, _MOVED = 3, 1e-3  # of starts, and standard deviations by which they are moved for derivatives
+
+
+class Stretch(NamedTuple):
+    """Samples that the field is to follow from one start."""
+
+    t: np.ndarray  # (n,) from 0
+    x: np.ndarray  # (n, d) in standard deviations
+    start: np.ndarray  # (d,) likewise
+    u: np.ndarray  # (n, m) inputs
+    root: np.ndarray  # (n, d) roots of the weights of the samples
+
+
+def windows_of(
+    samples: Sequence[tuple[np.ndarray, np.ndarray]],
+    smooth: Sequence[tuple[np.ndarray, np.ndarray]],
+    inputs: Sequence[np.ndarray],
+    roots: Sequence[np.ndarray],
+    pace: float,
+) -> list[Stretch]:
+    """Stretches of about one unit of time, of three samples at least where there are as many."""
+    found = []
+    for (t, z), (states, _), u, root in zip(samples, smooth, inputs, roots, strict=True):
+        count = max(min(round(t[-1] / pace), (len(t) - 1) // 2), 1)
+        bounds = np.round(np.linspace(0, len(t) - 1, count + 1)).astype(int)
+        found += [
+            Stretch(t[a : b + 1] - t[a], z[a : b + 1], states[a], u[a : b + 1], root[a : b + 1])
+            for a, b in pairwise(bounds)
+        ]
+    chosen = np.round(np.linspace(0, len(found) - 1, min(len(found), _WINDOWS))).astype(int)
+    return [found[k] for k in chosen]
+
+
+def distances(
+    stretches: Sequence[Stretch], paths: Sequence[np.ndarray], unit: np.ndarray
+) -> list[np.ndarray]:
+    """Distances (n, d) of the paths to each stretch; `_FARTHEST` where they have ended."""
+    apart = []
+    for stretch, path in zip(stretches, paths, strict=True):
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart.append(bounded(np.abs(path / unit - stretch.x) * stretch.root))
+    return apart
+
+
+def bounded(gap: np.ndarray) -> np.ndarray:
+    return np.minimum(np.nan_to_num(gap, nan=_FARTHEST), _FARTHEST)
+
+
+def paths_over(
+    field: VectorField, stretches: Sequence[Stretch], unit: np.ndarray, records: int
+) -> tuple[list[np.ndarray], list[str]]:
+    """The field's path (n, d) over each stretch, and why those of the first ``records`` end early."""
+    found = judged(
+        field, [s.start * unit for s in stretches], [s.t for s in stretches], [s.u for s in stretches]
+    )
+    endings = [found.ending(k, float(stretches[k].t[-1])) for k in range(records)]
+    return found.paths, [said for said in endings if said is not None]
+
+
+class Corrected(NamedTuple):
+    """Starts of windows corrected within the noise: where paths diverge, errors of starts grow."""
+
+    field: VectorField
+    unit: np.ndarray  # (d,) standard deviations
+    least: np.ndarray  # (d,) noise in these
+    observed: np.ndarray  # (d,) states that are; others keep their starts
+
+    def distances(self, windows: Sequence[Stretch], paths: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Distances (n, d) of the paths to the samples, by Gauss-Newton steps from given starts and paths.
+
+        The squares of samples and of the change of a start count alike, each over that of the noise; a window
+        whose sum of these does not fall keeps its start.
+        """
+        given = list(windows)
+        kept, paths = list(windows), list(paths)
+        for _ in range(_CORRECTIONS):
+            moved = self._moved(given, kept, paths)
+            ends, _ = paths_over(self.field, moved, self.unit, 0)
+            for k, window in enumerate(moved):
+                if self._cost(given[k], window, ends[k]) < self._cost(given[k], kept[k], paths[k]):
+                    kept[k], paths[k] = window, ends[k]
+        return distances(kept, paths, self.unit)
+
+    def _moved(
+        self, given: Sequence[Stretch], kept: Sequence[Stretch], paths: Sequence[np.ndarray]
+    ) -> list[Stretch]:
+        """The windows from starts of the least sum of squares, the paths being linear in these."""
+        d, states = len(self.unit), np.flatnonzero(self.observed)
+        aside = [w._replace(start=w.start + _MOVED * np.eye(d)[i]) for i in states for w in kept]
+        beside, _ = paths_over(self.field, aside, self.unit, 0)
+        moved = []
+        for k, window in enumerate(kept):
+            weight = window.root / self.least
+            slopes = [(beside[j * len(kept) + k] - paths[k]) / self.unit / _MOVED for j in range(len(states))]
+            rows = [(slope * weight).ravel() for slope in slopes]
+            prior = np.diag(1.0 / self.least[states])
+            matrix = np.concatenate([np.stack(rows, axis=-1), prior])
+            owed = (given[k].start - window.start)[states] / self.least[states]
+            right = np.concatenate([((window.x - paths[k] / self.unit) * weight).ravel(), owed])
+            start = window.start.copy()
+            if np.isfinite(matrix).all() and np.isfinite(right).all():
+                start[states] += np.linalg.lstsq(matrix, right, rcond=None)[0]
+            moved.append(window._replace(start=start))
+        return moved
+
+    def _cost(self, given: Stretch, window: Stretch, path: np.ndarray) -> float:
+        (apart,) = distances([window], [path], self.unit)
+        change = (window.start - given.start)[self.observed] / self.least[self.observed]
+        return float(np.sum((apart / self.least) ** 2) + np.sum(change**2))
