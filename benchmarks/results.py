@@ -80,7 +80,7 @@ STEPS = (
     Step(
         "development",
         ("--settings", *_SETTINGS, "--models", *_MODELS, *_REFERENCES),
-        0.3,
+        0.15,
         models=(*_MODELS, "sindy"),
     ),
     Step(
@@ -89,25 +89,25 @@ STEPS = (
             *("--settings", *_SETTINGS, "--models", *_MODELS, *_REFERENCES),
             *("fim-ode:refine=False", "truth-fit"),
         ),
-        0.3,
+        0.2,
         models=(*_MODELS, "sindy", "equations"),
     ),
     Step(  # apart, as its simulations take long; at this tolerance paths err by less than 2e-4 deviations
         "odebench",
         ("--settings", "0,0", "0.05,0", "0.05,0.5", "--models", "fim-ode-neural", "--rtol", "1e-6"),
-        0.4,
+        0.3,
         models=("fim-ode-neural",),
         out="results/neural",
     ),
-    Step("sparse", ("--models", *_MODELS, "symbolic"), 0.25, models=(*_MODELS, "symbolic")),
-    Step("structure", ("--models", *_MODELS), 0.3, models=_MODELS),
+    Step("sparse", ("--models", *_MODELS, "symbolic"), 0.2, models=(*_MODELS, "symbolic")),
+    Step("structure", ("--models", *_MODELS), 0.15, models=_MODELS),
     Step(
         "polynomials",
         (
             *("--models", *_MODELS, "sindy-strong:degree=6", "sindy"),
             *("--only", "clean", "noisy", "grid"),
         ),
-        0.3,
+        0.6,
         models=(*_MODELS, "sindy"),
     ),
     Step("mdbench", ("--models", *_MODELS), 0.05, models=_MODELS),
@@ -123,7 +123,7 @@ STEPS = (
     Step(  # apart: its paths take minutes a draw
         "oscillators",
         ("--models", "fim-ode-neural", "fim-ode-neural+finetune", "--only", "draws", "--limit", "1"),
-        0.4,
+        0.45,
         models=("fim-ode-neural",),
         part="neural",
     ),
@@ -133,11 +133,11 @@ STEPS = (
     Step("calibration", (), 0.75, models=("fim-ode", "auto")),
     Step("evidence", (), 0.02, workers=False, models=("equations",)),
     Step("integration", (), 0.01, workers=False, models=("equations",)),
-    Step("estimation", (), 0.4, workers=False, models=("equations",)),
+    Step("estimation", (), 0.5, workers=False, models=("equations",)),
     Step(
         "records",
         ("--only", "trust", "published", "textbook", "--models", "fim-ode", "auto"),
-        0.08,
+        0.2,
         models=("fim-ode", "auto"),
     ),
     Step("ctf", (), 0.02, models=(*_MODELS, "sindy")),
@@ -159,8 +159,8 @@ STEPS = (
         data="mocap",
         models=(*_MODELS, "fim-ode-neural"),
     ),
-    Step("analysis", (), 0.3, models=(*_MODELS, "sindy")),
-    Step("reliability", (), 0.5),
+    Step("analysis", (), 0.45, models=(*_MODELS, "sindy")),
+    Step("reliability", (), 0.55),
     Step("interruption", (), 0.1, workers=False, models=("fim-ode", "fim-ode-neural")),
     Step(  # plugins keep theirs: they run in an environment of their own (docs/science/comparison.md)
         "comparators",
@@ -168,7 +168,7 @@ STEPS = (
         0.1,
         models=(*_MODELS, "symbolic", "sindy"),
     ),
-    Step("speed", (), 0.2, workers=False),  # alone, and last: nothing else runs beside what is timed
+    Step("speed", (), 0.3, workers=False),  # alone, and last: nothing else runs beside what is timed
 )
 
 

@@ -12,6 +12,7 @@ from fim_dynsys.models.judging import judged
 _WINDOWS = 64  # in which the field is started again, at most
 _FARTHEST = 1e3  # standard deviations that a path counts as being away at most
 _CORRECTIONS, _MOVED = 3, 1e-3  # of starts, and standard deviations by which they are moved for derivatives
+_WITHIN = 2.0  # noise levels by which a start may be corrected: smoothed states are hardly farther off
 
 
 class Stretch(NamedTuple):
@@ -112,7 +113,9 @@ class Corrected(NamedTuple):
             right = np.concatenate([((window.x - paths[k] / self.unit) * weight).ravel(), owed])
             start = window.start.copy()
             if np.isfinite(matrix).all() and np.isfinite(right).all():
-                start[states] += np.linalg.lstsq(matrix, right, rcond=None)[0]
+                change = np.linalg.lstsq(matrix, right, rcond=None)[0] - owed * self.least[states]
+                most = _WITHIN * self.least[states]
+                start[states] = given[k].start[states] + np.clip(change, -most, most)
             moved.append(window._replace(start=start))
         return moved
 
