@@ -77,7 +77,8 @@ class FitInfo:
     residual_over_noise : float or None
         What is left in these windows, over the noise level: of the state where it is largest, by root mean
         squares. The noise counts as .001 standard deviations at least. Where it is more than 1.5, starts are
-        corrected within the noise first: where paths diverge, their errors grow.
+        corrected within the noise first, as their errors grow where paths diverge; not for networks, whose
+        paths take long.
     follows : float or None
         Share of the record before the path is half a standard deviation, and twice the noise, off the data.
     follows_for : float or None

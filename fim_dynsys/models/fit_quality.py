@@ -9,7 +9,15 @@ import numpy as np
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Judge
-from fim_dynsys.models.restarts import Corrected, Stretch, bounded, distances, paths_over, windows_of
+from fim_dynsys.models.restarts import (
+    Corrected,
+    Stretch,
+    bounded,
+    distances,
+    paths_over,
+    quick,
+    windows_of,
+)
 from fim_dynsys.models.scarcity import FEW
 from fim_dynsys.models.unrelated import unrelated_samples, unrelated_steps
 from fim_dynsys.regression.criteria import Known, Noise, noise_model, precise
@@ -103,9 +111,9 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     along, ahead = apart[: len(records)], apart[len(records) :]
     least = np.maximum(level, _ACCURACY)
     left = _left(windows, ahead)
-    if not exact and np.max(left / least) > _SYSTEMATIC:
+    if not exact and np.max(left / least) > _SYSTEMATIC and quick(field):
         corrected = Corrected(field, unit, least, np.isin(context.state_names, observed))
-        left = _left(windows, corrected.distances(windows, paths[len(records) :]))
+        left = _left(windows, corrected.apart(windows, paths[len(records) :]))
     found = _judged(records, windows, along, ahead, left, level, endings, exact)
     elsewhere = info.inference.elsewhere
     if exact and elsewhere is not None and elsewhere > _DIFFER:

@@ -7,6 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.models.judging import judged
 
 _WINDOWS = 64  # in which the field is started again, at most
@@ -71,6 +75,12 @@ def paths_over(
     return found.paths, [said for said in endings if said is not None]
 
 
+def quick(field: VectorField) -> bool:
+    """Whether hundreds of short paths cost little: those of a network take seconds."""
+    terms = field.extended if isinstance(field, DrivenField) else field
+    return isinstance(terms, DictionaryField | SymbolicField | CallableField)
+
+
 class Corrected(NamedTuple):
     """Starts of windows corrected within the noise: where paths diverge, errors of starts grow."""
 
@@ -79,7 +89,7 @@ class Corrected(NamedTuple):
     least: np.ndarray  # (d,) noise in these
     observed: np.ndarray  # (d,) states that are; others keep their starts
 
-    def distances(self, windows: Sequence[Stretch], paths: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def apart(self, windows: Sequence[Stretch], paths: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Distances (n, d) of the paths to the samples, by Gauss-Newton steps from given starts and paths.
 
         The squares of samples and of the change of a start count alike, each over that of the noise; a window
