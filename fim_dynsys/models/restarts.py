@@ -95,14 +95,14 @@ class Corrected(NamedTuple):
         The squares of samples and of the change of a start count alike, each over that of the noise; a window
         whose sum of these does not fall keeps its start.
         """
-        given = list(windows)
         kept, paths = list(windows), list(paths)
+        costs = list(map(self._cost, windows, kept, paths))
         for _ in range(_CORRECTIONS):
-            moved = self._moved(given, kept, paths)
+            moved = self._moved(windows, kept, paths)
             ends, _ = paths_over(self.field, moved, self.unit, 0)
-            for k, window in enumerate(moved):
-                if self._cost(given[k], window, ends[k]) < self._cost(given[k], kept[k], paths[k]):
-                    kept[k], paths[k] = window, ends[k]
+            for k, cost in enumerate(map(self._cost, windows, moved, ends)):
+                if cost < costs[k]:
+                    kept[k], paths[k], costs[k] = moved[k], ends[k], cost
         return distances(kept, paths, self.unit)
 
     def _moved(
@@ -116,16 +116,16 @@ class Corrected(NamedTuple):
         for k, window in enumerate(kept):
             weight = window.root / self.least
             slopes = [(beside[j * len(kept) + k] - paths[k]) / self.unit / _MOVED for j in range(len(states))]
-            rows = [(slope * weight).ravel() for slope in slopes]
-            prior = np.diag(1.0 / self.least[states])
-            matrix = np.concatenate([np.stack(rows, axis=-1), prior])
-            owed = (given[k].start - window.start)[states] / self.least[states]
-            right = np.concatenate([((window.x - paths[k] / self.unit) * weight).ravel(), owed])
+            by_start = np.stack([(slope * weight).ravel() for slope in slopes], axis=-1)
+            changed = (window.start - given[k].start)[states]
+            residual = ((window.x - paths[k] / self.unit) * weight).ravel() + by_start @ changed
+            matrix = np.concatenate([by_start, np.diag(1.0 / self.least[states])])
+            right = np.concatenate([residual, np.zeros(len(states))])
             start = window.start.copy()
             if np.isfinite(matrix).all() and np.isfinite(right).all():
-                change = np.linalg.lstsq(matrix, right, rcond=None)[0] - owed * self.least[states]
                 most = _WITHIN * self.least[states]
-                start[states] = given[k].start[states] + np.clip(change, -most, most)
+                change = np.clip(np.linalg.lstsq(matrix, right, rcond=None)[0], -most, most)
+                start[states] = given[k].start[states] + change
             moved.append(window._replace(start=start))
         return moved
 

@@ -209,7 +209,6 @@ RECORDS = """
 import warnings
 import numpy as np
 import fim_dynsys
-from fim_dynsys.regression.kernels.compiler import compiled, inlined
 from fim_dynsys.regression.kernels import integration, sensitivities, shooting, subsets
 
 warnings.simplefilter("ignore")
