@@ -10,8 +10,9 @@ import numpy as np
 from fim_dynsys.estimation.description import Description
 from fim_dynsys.estimation.experiments import Path
 from fim_dynsys.estimation.fits import SAME, TOLERANCE, Fit, same_place
+from fim_dynsys.estimation.objective import Errors
 from fim_dynsys.estimation.problem import Problem
-from fim_dynsys.regression.criteria import noise_model
+from fim_dynsys.regression.criteria import NORMAL, noise_model
 
 _WIDE = 10.0  # sizes: a wide prior, which makes every error finite
 _UNKNOWN = 3.0  # sizes, or units of a logarithm: a larger error determines nothing
@@ -23,6 +24,10 @@ _POOR, _POOR_AHEAD = 0.5, 0.6  # shares of the variance that whole paths and pie
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, that are not to be left
 _AS_KNOWN = 1.5  # noise levels: a fit that leaves no more is as good as the data
 _ENOUGH = 10  # samples of a column from which its noise can be estimated
+_FEWEST_RANKED = 20  # of a column, whose residuals are ranked
+_BEYOND_CHANCE = 3.5  # standard deviations of a rank correlation without any relation
+_SPREADS = 3.0  # times the residuals at small values: standard errors are off by a half and more
+_ROUNDING = 1e-5  # of a column's spread: residuals of simulated samples
 _OTHER = 4.0  # standard errors, beyond which a minimum is another one
 _ELSEWHERE = 0.05  # the same, of a coordinate, or of 1
 
@@ -41,9 +46,10 @@ class Summary:
         All parameters of equations and observables, known ones too.
     covariance : array (q, q)
         Of the estimated numbers, in their own units.
-    undetermined, rough, at_bounds, run_away, alternatives : tuple of str
+    undetermined, rough, at_bounds, run_away, alternatives, uneven : tuple of str
         What a reader is to be warned of; ``rough`` are parameters that the data determine within a third at
-        best, with their relative errors.
+        best, with their relative errors, and ``uneven`` columns whose residuals grow with their values, with
+        the share of these.
     states : list of arrays (K, d)
         Fitted states at the samples of each trajectory.
     noise_level : array (m,)
@@ -61,6 +67,7 @@ class Summary:
     at_bounds: tuple[str, ...]
     run_away: tuple[str, ...]
     alternatives: tuple[str, ...]
+    uneven: tuple[str, ...]
     states: list[np.ndarray]
     noise_level: np.ndarray
     quality: dict[str, Any]
@@ -118,6 +125,7 @@ class Summary:
             "at_bounds": list(self.at_bounds),
             "run_away": list(self.run_away),
             "alternatives": list(self.alternatives),
+            "uneven": list(self.uneven),
             "searches": [float(v) for v in fit.values],
             "converged_share": fit.converged_share,
             "pieces": fit.n_pieces,
@@ -168,6 +176,7 @@ def summarise(described: Description, fit: Fit) -> Summary:
         tuple(f"{name} = {found[name]:.4g}" for name in named(at)),
         tuple(f"{name} = {found[name]:.3g}" for name in named(far)),
         _alternatives(problem, fit),
+        _uneven(described, fit),
         states,
         level,
         quality,
@@ -304,6 +313,26 @@ def _residuals(problem: Problem, paths: Sequence[Path]) -> tuple[np.ndarray, np.
         for e, path in zip(objective.experiments, paths, strict=True)
     ]
     return objective.kinds, np.concatenate(off)
+
+
+def _uneven(described: Description, fit: Fit) -> tuple[str, ...]:
+    """Columns of unknown noise whose residuals grow with their values, as text."""
+    objective, found = fit.problem.objective, []
+    kinds, off = _residuals(fit.problem, fit.paths)
+    fitted, left = np.abs(objective.measured + off), np.abs(off)  # measured values have the errors in them
+    normal = np.array([o.errors is Errors.NORMAL for o in objective.observables])
+    for k, name in enumerate(described.columns):
+        own = np.flatnonzero((kinds == k) & objective.estimated & normal[kinds])
+        if len(own) < _FEWEST_RANKED or left[own].max() <= _ROUNDING * np.std(objective.measured[own]):
+            continue
+        own, third = own[np.argsort(fitted[own], kind="stable")], len(own) // 3
+        ranks = np.argsort(np.argsort(left[own], kind="stable"), kind="stable")
+        related = np.corrcoef(ranks, np.arange(len(own)))[0, 1] * np.sqrt(len(own) - 1)  # Spearman's
+        small, large = own[:third], own[-third:]
+        if related > _BEYOND_CHANCE and np.median(left[large]) > _SPREADS * np.median(left[small]):
+            share = NORMAL * float(np.median(left[large] / fitted[large]))
+            found.append(f"{name} (about {100.0 * share:.2g} % of it)")
+    return tuple(found)
 
 
 def _followed(

@@ -83,6 +83,9 @@ class FitInfo:
         Share of the record before the path is half a standard deviation, and twice the noise, off the data.
     follows_for : float or None
         The same as a time, the mean over trajectories.
+    to_precision : bool or None
+        Whether an answer that a fit "to numerical precision" chose misses the samples by no more than their
+        integration errors, or by their noise. False for an approximation; None for other answers.
     problems : tuple of str
         Why the fit fails, as `FitWarning` says; empty where it does not.
 
@@ -99,6 +102,7 @@ class FitInfo:
     residual_over_noise: float | None = None
     follows: float | None = None
     follows_for: float | None = None
+    to_precision: bool | None = None
     problems: tuple[str, ...] = ()
     inference: Inference = NOTHING_KNOWN
 
@@ -115,8 +119,9 @@ class FitInfo:
 
         Low where the fit fails, or fields that are as likely differ from it by far more than its rates vary
         in a box three times as wide as that of the data; high where they differ by a tenth at most, or where
-        equations follow noise-free samples to numerical precision; else limited. How often fields of each
-        level are wrong for unseen starts, `benchmarks.records` measures.
+        equations follow noise-free samples to numerical precision; else limited, as for approximations of
+        noise-free samples. How often fields of each level are wrong for unseen starts, `benchmarks.records`
+        measures.
         """
         if self.path_r2 is None:
             return None
@@ -125,8 +130,8 @@ class FitInfo:
             return Trust.LOW
         exact = self.inference.judge is Judge.EXACT and not self.inference.undetermined
         agreed = exact if apart is None else apart < _AGREED
-        agreed = agreed and (exact or (self.residual_over_noise or 0.0) < _SYSTEMATIC)
-        return Trust.HIGH if agreed else Trust.LIMITED
+        as_noise = exact or (self.residual_over_noise or 0.0) < _SYSTEMATIC
+        return Trust.HIGH if agreed and as_noise and self.to_precision is not False else Trust.LIMITED
 
     def summary(self) -> str:
         """How well the field fits, in one line."""

@@ -441,6 +441,11 @@ class EquationsModel(EstimatedModel):
             ("at_bounds", "at their bounds: {}."),
             ("run_away", "beyond a million times their natural size: {}; the data may not determine them."),
             ("alternatives", "another minimum fits as well: {}."),
+            (
+                "uneven",
+                "residuals grow with the values of {}: standard errors may be too small. Pass sigma, arrays "
+                "of the errors, or log=[names] where they are in proportion to positive values.",
+            ),
         ):
             if report.get(kind):
                 warn(f"{self._caller}.{method}: {said.format(', '.join(report[kind]))}", DataWarning)

@@ -181,7 +181,7 @@ def held(caller: str, trajectories: Trajectories) -> list[str]:
     if unsure:
         warn(
             f"{caller}.fit: {', '.join(unsure)} may jump between samples as well as follow a curve, which "
-            "was taken; say which with hold='previous', 'linear' or 'smooth'.",
+            "was taken; say which with hold='previous', 'linear' or 'smooth', or sample it more often.",
             DataWarning,
         )
     return said

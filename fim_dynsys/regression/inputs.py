@@ -11,6 +11,8 @@ _FEW = 8  # samples
 _HELD = 0.5  # of the gaps between samples: an input that stays exactly the same in so many has plateaus
 _DIRECT = 0.8  # of its changes that lead from one plateau to the next at once: it jumps
 _FEW_LEVELS = 3  # different values, and each four times in the mean: a switch
+_SUDDEN = 8.0  # times the change in the gaps beside it, and in most gaps: noise alone reaches half of that
+_CLOSE = 0.2  # of the usual gap
 _UNPREDICTED = 0.7  # of its standard deviation by which neighbours miss a sample: no curve goes through these
 
 
@@ -38,7 +40,8 @@ def curves(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> Curves:
     times 2^-3 for the wider gaps. Inputs that are held, or go along lines, have no error.
 
     ``Hold.AUTO`` takes as held what has two or three values, or jumps from plateau to plateau; as lines what
-    has plateaus with ramps between them. It is not sure where neighbours tell nothing of a sample.
+    has plateaus with ramps between them. It is not sure where neighbours tell nothing of a sample, or where
+    an input changes suddenly that is smooth elsewhere.
 
     References
     ----------
@@ -61,7 +64,8 @@ def curves(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> Curves:
         found = np.where(smooth, found, lines)
         error = np.where(smooth, error, 0.0)
         # nothing predicts its samples: it may as well be held, or go along lines
-        sure = ~smooth | (hold == Hold.SMOOTH) | (8.0 * error <= _UNPREDICTED * np.std(u, axis=0))
+        predicted = 8.0 * error <= _UNPREDICTED * np.std(u, axis=0)
+        sure = ~smooth | (hold == Hold.SMOOTH) | (predicted & ~_leaps(t, u))
     found = np.where([kind == Hold.PREVIOUS for kind in kinds], held, found)
     return Curves(np.ascontiguousarray(found), error, kinds, sure)
 
@@ -102,6 +106,18 @@ def _recognised(t: np.ndarray, u: np.ndarray) -> Hold:
     inner = np.flatnonzero(change[1:-1]) + 1
     direct = ~change[inner - 1] & ~change[inner + 1]
     return Hold.PREVIOUS if not len(inner) or direct.mean() >= _DIRECT else Hold.LINEAR
+
+
+def _leaps(t: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Whether each input (n, m) changes somewhere by far more than just before, just after and mostly.
+
+    A step between two samples close to each other is known well enough.
+    """
+    gaps = np.diff(t)[:, None]
+    speed = np.abs(np.diff(u, axis=0)) / gaps
+    usual = np.maximum(np.maximum(speed[:-2], speed[2:]), np.median(speed, axis=0))
+    wide = gaps[1:-1] > _CLOSE * np.median(gaps)
+    return (wide & (speed[1:-1] > _SUDDEN * usual)).any(axis=0)
 
 
 def at(curves: np.ndarray, fraction: float | np.ndarray) -> np.ndarray:

@@ -211,6 +211,21 @@ def test_alternatives_and_failures_are_said():
         )
 
 
+def test_errors_in_proportion_to_values_are_noticed():
+    """Standard errors that take them for equal ones are too small by half and more."""
+    t = np.linspace(0.0, 10.0, 60)
+    x = orbit(lambda s, y: [-0.6 * y[0], 0.6 * y[0] - 0.3 * y[1]], [10.0, 0.01], t)
+    noise = np.random.default_rng(0).standard_normal(x.shape)
+    chain, names, message = ["-k*a", "k*a-e*b"], ["a", "b"], "residuals grow with the values of a"
+    y = x * (1.0 + 0.02 * noise)
+    with pytest.warns(DataWarning, match=rf"{message} \(about [12]\S* % of it\).*Pass sigma"):
+        load(chain).fit(y, t, feature_names=names)
+    for given, known in ((y, {"sigma": 0.02 * x}), (y, {"log": names}), (x + 0.1 * noise, {}), (x, {})):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=f".*{message}")
+            load(chain).fit(given, t, feature_names=names, **known)
+
+
 def test_rates_that_may_change_places_are_said():
     """x' = -a x + 3 exp(-t / tau) from 0 has the same solution with a = 1 / 2.5, tau = 2 (flip-flop)."""
     t = np.linspace(0.0, 10.0, 41)

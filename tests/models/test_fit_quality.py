@@ -139,10 +139,17 @@ def test_a_linear_field_of_a_roessler_record():
 
 
 @pytest.mark.parametrize(
-    ("off", "elsewhere", "said"),
-    [(0.0, None, False), (0.0, 1e-3, False), (0.03, None, True), (0.0, 0.5, True)],
+    ("off", "elsewhere", "said", "precise"),
+    [
+        (0.0, None, False, True),
+        (0.0, 1e-3, False, True),
+        (0.0, 0.5, True, True),
+        (0.03, None, True, False),
+        (0.001, None, True, False),
+        (0.0001, None, False, False),  # small, but no error of integration
+    ],
 )
-def test_equations_of_noise_free_samples_are_exact_or_warned_of(off, elsewhere, said):
+def test_equations_of_noise_free_samples_are_exact_or_warned_of(off, elsewhere, said, precise):
     t = np.linspace(0.0, 10.0, 80)
     path = solve_ivp(lambda _, x: [x[1], -x[0]], (0.0, 10.0), [1.0, 0.0], rtol=1e-10, atol=1e-12, t_eval=t)
     field = DictionaryField(
@@ -153,7 +160,8 @@ def test_equations_of_noise_free_samples_are_exact_or_warned_of(off, elsewhere, 
     )
     found = compared(field, field.context)
     assert (": an approximation" in " ".join(found.problems)) == said
-    assert found.trust is (Trust.LOW if said else Trust.HIGH)
+    assert found.to_precision == precise
+    assert found.trust is (Trust.LOW if said else Trust.HIGH if precise else Trust.LIMITED)
 
 
 def test_a_path_that_leaves_the_data():

@@ -9,7 +9,9 @@ from scipy.linalg import expm
 
 import fim_dynsys
 from fim_dynsys.errors import DataWarning, SimulationWarning
+from fim_dynsys.regression.inputs import curves
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.holding import Hold
 
 
 def tank_under(levels, gap, start=0.0):
@@ -66,6 +68,23 @@ def test_levels_drawn_at_every_sample_are_said_to_be_ambiguous_and_taken_as_told
     assert model.field_.fit_info.path_r2 == pytest.approx(
         model.score(h, T, u=levels, metric="path"), abs=1e-9
     )
+
+
+def test_a_smooth_input_that_leaps_somewhere_is_said_to_be_ambiguous():
+    t = np.arange(0.0, 40.0, 0.08)
+    rng, wave = np.random.default_rng(0), np.sin(0.7 * t)
+    leaps = wave + np.sign(np.sin(0.3 * t))
+    assert not curves(t, leaps[:, None]).sure[0]
+    assert curves(t, leaps[:, None], Hold.SMOOTH).sure[0]  # as the user says
+    turns = np.flatnonzero(np.diff(np.sign(np.sin(0.3 * t)))) + 1
+    before, after = (
+        np.insert(t, turns, np.pi * np.arange(1, len(turns) + 1) / 0.3 + e) for e in (-1e-3, 1e-3)
+    )
+    twice = np.unique(np.concatenate([before, after]))
+    assert curves(twice, (np.sin(0.7 * twice) + np.sign(np.sin(0.3 * twice)))[:, None]).sure[0]
+    noisy, pulse = wave + 0.05 * rng.standard_normal(len(t)), np.exp(-4.0 * (t - 20.0) ** 2)
+    for u in (wave, noisy, pulse, np.sin(0.05 * t**2)):
+        assert curves(t, u[:, None]).sure[0]
 
 
 def test_a_hold_stays_with_the_trajectories_and_with_a_saved_model(tmp_path):

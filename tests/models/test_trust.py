@@ -116,6 +116,12 @@ def test_levels(apart, judge, problems, level):
     assert FitInfo().trust is None
 
 
+def test_approximations_of_noise_free_samples_are_not_of_high_trust():
+    info = replace(FITTED, inference=Inference(Judge.EXACT, elsewhere=0.02))
+    assert replace(info, to_precision=True).trust is Trust.HIGH
+    assert replace(info, to_precision=False).trust is Trust.LIMITED
+
+
 @pytest.mark.parametrize("name", ["fim-ode", "auto"])
 def test_trust_falls_with_noise(name, oscillation):
     t, x, noise = oscillation
