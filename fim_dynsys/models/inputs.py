@@ -14,6 +14,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import DataWarning, IgnoredInputWarning, real_array, warn
+from fim_dynsys.models.switching import early_switches
 from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.inputs import at, curves
 from fim_dynsys.trajectories.container import Trajectories
@@ -161,7 +162,8 @@ def held(caller: str, trajectories: Trajectories) -> list[str]:
     Warns
     -----
     DataWarning
-        Where neighbours tell nothing of a sample, so that an input may be held as well as smooth.
+        Where neighbours tell nothing of a sample, so that an input may be held as well as smooth, and where
+        held inputs switch between samples.
     """
     found = [
         curves(t, u, trajectories.hold)
@@ -182,6 +184,14 @@ def held(caller: str, trajectories: Trajectories) -> list[str]:
         warn(
             f"{caller}.fit: {', '.join(unsure)} may jump between samples as well as follow a curve, which "
             "was taken; say which with hold='previous', 'linear' or 'smooth', or sample it more often.",
+            DataWarning,
+        )
+    early = early_switches(trajectories.arrays(), trajectories.input_arrays(), trajectories.hold)
+    if early is not None:
+        warn(
+            f"{caller}.fit: an input switches between samples: states bend before the samples that show it, by "
+            f"{early:.1g} of a gap in the mean. Terms that are not in the equations may make up for that; "
+            "sample more often, or at the switches.",
             DataWarning,
         )
     return said

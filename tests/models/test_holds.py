@@ -9,6 +9,7 @@ from scipy.linalg import expm
 
 import fim_dynsys
 from fim_dynsys.errors import DataWarning, SimulationWarning
+from fim_dynsys.models.switching import early_switches
 from fim_dynsys.regression.inputs import curves
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
@@ -85,6 +86,27 @@ def test_a_smooth_input_that_leaps_somewhere_is_said_to_be_ambiguous():
     noisy, pulse = wave + 0.05 * rng.standard_normal(len(t)), np.exp(-4.0 * (t - 20.0) ** 2)
     for u in (wave, noisy, pulse, np.sin(0.05 * t**2)):
         assert curves(t, u[:, None]).sure[0]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_an_input_that_switches_between_samples_is_noticed(noise):
+    t = 0.25 * np.arange(400)
+    rng = np.random.default_rng(0)
+    for late, said in ((0.0, None), (0.1, 0.4)):  # the latter is 0.1 of 0.25 before a sample
+
+        def on(s, late=late):
+            return np.where((s + late) % 15.0 < 5.0, 1.0, 0.0)
+
+        x = solve_ivp(
+            lambda s, h: 2.0 * on(s) - 0.3 * h, (0, t[-1]), [0.0], t_eval=t, rtol=1e-9, max_step=0.02
+        )
+        h = x.y.T + noise * x.y.std() * rng.standard_normal((400, 1))
+        found = early_switches([(t, h)], [on(t)[:, None]], Hold.AUTO)
+        assert found is None if said is None else found == pytest.approx(said, abs=0.1)
+    h[::41] = np.nan
+    assert early_switches([(t, h)], [on(t)[:, None]], Hold.AUTO) == pytest.approx(0.4, abs=0.15)
+    with pytest.warns(DataWarning, match="switches between samples"):
+        fim_dynsys.load("sindy-strong").fit(h, t, u=on(t))
 
 
 def test_a_hold_stays_with_the_trajectories_and_with_a_saved_model(tmp_path):
