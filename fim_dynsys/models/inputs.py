@@ -189,9 +189,9 @@ def held(caller: str, trajectories: Trajectories) -> list[str]:
     early = early_switches(trajectories.arrays(), trajectories.input_arrays(), trajectories.hold)
     if early is not None:
         warn(
-            f"{caller}.fit: an input switches between samples: states bend before the samples that show it, by "
-            f"{early:.1g} of a gap in the mean. Terms that are not in the equations may make up for that; "
-            "sample more often, or at the switches.",
+            f"{caller}.fit: an input switches between samples: states bend {early:.1g} of a gap before the "
+            "sample that shows it. Terms that are not in the equations may make up for that; sample more often, "
+            "or at the switches.",
             DataWarning,
         )
     return said
