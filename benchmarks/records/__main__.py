@@ -216,7 +216,7 @@ def run_trust(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]
         arrays = (*asked.given.values(), asked.t, asked.states)
         digest = hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()
         jobs.append(Job(context, digest[:16], (asked,)))
-    return _trials(evaluate_trust, rows, jobs, "trust 2", options)
+    return _trials(evaluate_trust, rows, jobs, "trust 3", options)
 
 
 def summarise_trust(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
@@ -379,7 +379,7 @@ def run_textbook(rows: Sequence[Row], options: study.Options) -> list[pd.DataFra
         for drawn in product(cli.limited(list(TEXTBOOK), options.limit), NUMBERS, TOLERANCES)
     ]
     jobs = [Job(record, "1", (record,)) for record in records]
-    return _trials(evaluate_textbook, rows, jobs, "textbook", options)
+    return _trials(evaluate_textbook, rows, jobs, "textbook 2", options)
 
 
 def summarise_textbook(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:

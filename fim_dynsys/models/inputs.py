@@ -190,8 +190,8 @@ def held(caller: str, trajectories: Trajectories) -> list[str]:
     if early is not None:
         warn(
             f"{caller}.fit: an input switches between samples: states bend {early:.1g} of a gap before the "
-            "sample that shows it. Terms that are not in the equations may make up for that; sample more often, "
-            "or at the switches.",
+            "sample that shows it. Terms that are not in the equations may make up for that; sample more "
+            "often, or at the switches.",
             DataWarning,
         )
     return said
