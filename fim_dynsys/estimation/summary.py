@@ -12,9 +12,10 @@ from fim_dynsys.estimation.experiments import Path
 from fim_dynsys.estimation.fits import SAME, TOLERANCE, Fit, same_place
 from fim_dynsys.estimation.objective import Errors
 from fim_dynsys.estimation.problem import Problem
-from fim_dynsys.regression.criteria import NORMAL, noise_model
+from fim_dynsys.regression.criteria import NORMAL, autocorrelation, noise_model
 
 _WIDE = 10.0  # sizes: a wide prior, which makes every error finite
+_RESOLVED = 1e-13  # of the largest eigenvalue of the information: hundreds of rounding errors
 _UNKNOWN = 3.0  # sizes, or units of a logarithm: a larger error determines nothing
 _ROUGH = 0.3  # the same, of its value: a larger error is worth a word
 _RUN_AWAY = 1e6  # natural sizes
@@ -25,8 +26,9 @@ _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, that are n
 _AS_KNOWN = 1.5  # noise levels: a fit that leaves no more is as good as the data
 _ENOUGH = 10  # samples of a column from which its noise can be estimated
 _FEWEST_RANKED = 20  # of a column, whose residuals are ranked
-_BEYOND_CHANCE = 3.5  # standard deviations of a rank correlation without any relation
+_BEYOND_CHANCE = 3.5  # standard deviations of a correlation without any relation
 _SPREADS = 3.0  # times the residuals at small values: standard errors are off by a half and more
+_VISIBLE = 0.01  # of a column's spread: less is hardly of interest
 _ROUNDING = 1e-5  # of a column's spread: residuals of simulated samples
 _OTHER = 4.0  # standard errors, beyond which a minimum is another one
 _ELSEWHERE = 0.05  # the same, of a coordinate, or of 1
@@ -46,10 +48,10 @@ class Summary:
         All parameters of equations and observables, known ones too.
     covariance : array (q, q)
         Of the estimated numbers, in their own units.
-    undetermined, rough, at_bounds, run_away, alternatives, uneven : tuple of str
+    undetermined, rough, at_bounds, run_away, alternatives, uneven, missed : tuple of str
         What a reader is to be warned of; ``rough`` are parameters that the data determine within a third at
-        best, with their relative errors, and ``uneven`` columns whose residuals grow with their values, with
-        the share of these.
+        best, with their relative errors, ``uneven`` columns whose residuals grow with their values, with
+        the share of these, and ``missed`` columns whose residuals are more than noise and not independent.
     states : list of arrays (K, d)
         Fitted states at the samples of each trajectory.
     noise_level : array (m,)
@@ -68,6 +70,7 @@ class Summary:
     run_away: tuple[str, ...]
     alternatives: tuple[str, ...]
     uneven: tuple[str, ...]
+    missed: tuple[str, ...]
     states: list[np.ndarray]
     noise_level: np.ndarray
     quality: dict[str, Any]
@@ -126,6 +129,7 @@ class Summary:
             "run_away": list(self.run_away),
             "alternatives": list(self.alternatives),
             "uneven": list(self.uneven),
+            "missed": list(self.missed),
             "searches": [float(v) for v in fit.values],
             "converged_share": fit.converged_share,
             "pieces": fit.n_pieces,
@@ -176,7 +180,8 @@ def summarise(described: Description, fit: Fit) -> Summary:
         tuple(f"{name} = {found[name]:.4g}" for name in named(at)),
         tuple(f"{name} = {found[name]:.3g}" for name in named(far)),
         _alternatives(problem, fit),
-        _uneven(described, fit),
+        () if quality["residual_over_noise"] > _AS_KNOWN else _uneven(described, fit),
+        () if quality["residual_over_noise"] < _AS_KNOWN else _missed(described, fit),
         states,
         level,
         quality,
@@ -207,9 +212,9 @@ def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     factor = n / max(n - len(free), 1) if n else 1.0
 
     def inverse(curvature: np.ndarray) -> np.ndarray:
-        matrix = curvature[np.ix_(free, free)] * size[free] * size[free][:, None]
-        values, vectors = np.linalg.eigh(matrix + np.eye(len(free)) / _WIDE**2)
-        values = np.maximum(values, 1e-2 / _WIDE**2)  # rounding leaves less than the prior
+        values, vectors = np.linalg.eigh(curvature[np.ix_(free, free)] * size[free] * size[free][:, None])
+        rounding = _RESOLVED * values.max(initial=0.0)  # of noise-free data it may be more than the prior
+        values = np.where(values > rounding, values, 0.0) + 1.0 / _WIDE**2
         found = np.zeros((len(space), len(space)))
         found[np.ix_(free, free)] = (vectors / values) @ vectors.T * size[free] * size[free][:, None]
         return found
@@ -332,6 +337,25 @@ def _uneven(described: Description, fit: Fit) -> tuple[str, ...]:
         if related > _BEYOND_CHANCE and np.median(left[large]) > _SPREADS * np.median(left[small]):
             share = NORMAL * float(np.median(left[large] / fitted[large]))
             found.append(f"{name} (about {100.0 * share:.2g} % of it)")
+    return tuple(found)
+
+
+def _missed(described: Description, fit: Fit) -> tuple[str, ...]:
+    """Columns whose residuals follow each other, as no noise does, as text."""
+    problem = fit.problem
+    kinds, off = _residuals(problem, fit.paths)
+    times = np.concatenate([e.times[e.rows] for e in problem.objective.experiments])
+    number = np.repeat(np.arange(len(problem.runs)), [len(e.rows) for e in problem.objective.experiments])
+    found = []
+    for k, name in enumerate(described.columns):
+        own = np.flatnonzero(kinds == k)
+        own = own[np.lexsort((times[own], number[own]))]
+        spread = np.std(problem.objective.measured[own]) if len(own) else 0.0
+        share = float(np.sqrt(np.mean(off[own] ** 2))) / spread if spread > 0 else 0.0
+        if len(own) < _ENOUGH or share < _VISIBLE:
+            continue
+        if autocorrelation(off[own][:, None])[0] > _BEYOND_CHANCE / np.sqrt(len(own)):
+            found.append(f"{name} (by {100.0 * share:.2g} % of its spread)")
     return tuple(found)
 
 

@@ -427,6 +427,13 @@ class EquationsModel(EstimatedModel):
                 "other starts, bounds or units may help.",
                 FitWarning,
             )
+        if report.get("missed") and not self.field_.fit_info.problems:
+            warn(
+                f"{self._caller}.{method}: the equations miss {', '.join(report['missed'])}, which is more "
+                "than noise: residuals follow each other. Standard errors do not count it; change the "
+                "equations, or free more parameters.",
+                FitWarning,
+            )
         for doubt in report.get("doubts", ()):
             warn(f"{self._caller}.{method}: {doubt}.", FitWarning)
         unknown = self.field_.fit_info.inference.undetermined
@@ -444,7 +451,7 @@ class EquationsModel(EstimatedModel):
             (
                 "uneven",
                 "residuals grow with the values of {}: standard errors may be too small. Pass sigma, arrays "
-                "of the errors, or log=[names] where they are in proportion to positive values.",
+                "of the errors or 'poisson' for counts, or log=[names] where errors are relative.",
             ),
         ):
             if report.get(kind):

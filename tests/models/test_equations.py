@@ -84,7 +84,10 @@ def test_doses_of_several_trajectories():
 def test_bounds_fixed_numbers_and_ties():
     t = np.linspace(0.0, 10.0, 30)
     x = orbit(lambda s, y: [0.8 * y[0] * (1 - y[0] / 5.0)], [0.5], t)
-    with pytest.warns(DataWarning, match=r"at their bounds: K = 4.95"):
+    with (
+        pytest.warns(DataWarning, match=r"at their bounds: K = 4.95"),
+        pytest.warns(FitWarning, match="the equations miss n"),
+    ):
         model = load({"n": "r*n*(1-n/K)"}, bounds={"K": (1.0, 4.95)}).fit(x, t, feature_names=["n"])
     assert model.parameters_["K"] == pytest.approx(4.95)
     tied = load({"n": "r*n*(1-n/K)"}, fixed={"K": "r*q", "q": 6.25}).fit(x, t, feature_names=["n"])
@@ -224,6 +227,35 @@ def test_errors_in_proportion_to_values_are_noticed():
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message=f".*{message}")
             load(chain).fit(given, t, feature_names=names, **known)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_equations_that_miss_something_small_are_warned_of(noise):
+    """x' = -k x for x' = -.3 x - .1 x^2 follows with R2 .99, and k is off by far more than its error."""
+    t = np.linspace(0.0, 20.0, 80)
+    x = orbit(lambda s, y: [-0.3 * y[0] - 0.1 * y[0] ** 2], [5.0], t)
+    x = x + noise * x.std() * np.random.default_rng(0).standard_normal(x.shape)
+    with pytest.warns(FitWarning, match=r"the equations miss x \(by 9\S* % of its spread\)"):
+        model = load(["-k*x"]).fit(x, t, feature_names=["x"])
+    assert model.field_.fit_info.path_r2 > 0.98
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(["-k*x-c*x**2"]).fit(x, t, feature_names=["x"])
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-4, 0.02])
+def test_parameters_that_enter_as_a_quotient_are_not_determined_by_noise_free_samples_either(noise):
+    t = np.linspace(0.0, 60.0, 61)
+    infection = [-5e-4, 5e-4]
+    x = orbit(
+        lambda s, y: [r * y[0] * y[1] - d * y[1] for r, d in zip(infection, (0, 0.1), strict=True)],
+        [990.0, 10.0],
+        t,
+    )
+    x = x + noise * x.std(0) * np.random.default_rng(0).standard_normal(x.shape)
+    with pytest.warns(DataWarning, match="the data do not determine N, b;"):
+        model = load(["-b*S*I/N", "b*S*I/N-g*I"]).fit(x, t, feature_names=["S", "I"])
+    assert model.parameters_["b"] / model.parameters_["N"] == pytest.approx(5e-4, rel=0.02)
 
 
 def test_rates_that_may_change_places_are_said():
