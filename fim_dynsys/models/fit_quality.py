@@ -92,7 +92,8 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     every_input = whole.trajectories.input_arrays()
     inputs = [every_input[k][rows[k]] for k in kept]
     level = _noise(info, samples, unit)
-    smooth = [_smoothed(t, z, level) for t, z in samples]
+    exact = info.inference.judge is Judge.EXACT and len(every) > FEW  # fewer may be noisy ones
+    smooth = [_smoothed(t, z, level, 0.0 if exact else _ACCURACY) for t, z in samples]
     starts = [states[0] for states, _ in smooth]
     begun = [t[0] for t, _ in context.arrays()]
     if info.initial_states is not None and np.shape(info.initial_states) == (len(begun), field.dim):
@@ -110,7 +111,6 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     windows = windows_of(samples, smooth, inputs, roots, pace)
     stretches = [*records, *windows]
     paths, endings = paths_over(field, stretches, unit, len(records))
-    exact = info.inference.judge is Judge.EXACT and len(every) > FEW  # fewer may be noisy ones
     apart = distances(stretches, paths, unit)
     along, ahead = apart[: len(records)], apart[len(records) :]
     least = np.maximum(level, _ACCURACY)
@@ -251,14 +251,17 @@ def _noise(info: FitInfo, samples: Sequence[tuple[np.ndarray, np.ndarray]], unit
     return noise_model(samples).level
 
 
-def _smoothed(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _smoothed(
+    t: np.ndarray, z: np.ndarray, level: np.ndarray, accuracy: float
+) -> tuple[np.ndarray, np.ndarray]:
     """States and slopes (n, d) of the widest local cubics that leave hardly more than the noise.
 
-    Where the cubics miss samples by far, as in fast transients, the states are these.
+    Where the cubics miss samples by far, as in fast transients, the states are these: by more than the noise,
+    and an accuracy in standard deviations.
     """
     states, slopes = smoothing_bank(t, z, _WIDTHS)
     residual = np.sqrt(np.mean((states[:-1] - z) ** 2, axis=1))
     fine = np.flatnonzero((residual <= 1.1 * np.maximum(level, _ACCURACY)).all(axis=1))
     best = int(fine[-1]) if len(fine) else 0
-    missed = np.abs(states[best] - z) > _MISSED * np.maximum(level, _ACCURACY)
+    missed = np.abs(states[best] - z) > _MISSED * np.maximum(level, accuracy)
     return np.where(missed, z, states[best]), slopes[best]
