@@ -92,8 +92,7 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     every_input = whole.trajectories.input_arrays()
     inputs = [every_input[k][rows[k]] for k in kept]
     level = _noise(info, samples, unit)
-    exact = info.inference.judge is Judge.EXACT and len(every) > FEW  # fewer may be noisy ones
-    smooth = [_smoothed(t, z, level, 0.0 if exact else _ACCURACY) for t, z in samples]
+    smooth = [_smoothed(t, z, level) for t, z in samples]
     starts = [states[0] for states, _ in smooth]
     begun = [t[0] for t, _ in context.arrays()]
     if info.initial_states is not None and np.shape(info.initial_states) == (len(begun), field.dim):
@@ -111,11 +110,16 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     windows = windows_of(samples, smooth, inputs, roots, pace)
     stretches = [*records, *windows]
     paths, endings = paths_over(field, stretches, unit, len(records))
+    exact = info.inference.judge is Judge.EXACT and len(every) > FEW  # fewer may be noisy ones
     apart = distances(stretches, paths, unit)
     along, ahead = apart[: len(records)], apart[len(records) :]
     least = np.maximum(level, _ACCURACY)
     left = _left(windows, ahead)
-    if not exact and np.max(left / least) > _SYSTEMATIC and quick(field):
+    if exact and np.max(left) > _INTEGRATED:  # samples without noise are better starts than smoothed states
+        at_samples = [window._replace(start=window.x[0]) for window in windows]
+        again, _ = paths_over(field, at_samples, unit, 0)
+        left = min(left, _left(at_samples, distances(at_samples, again, unit)), key=np.max)
+    elif not exact and np.max(left / least) > _SYSTEMATIC and quick(field):
         corrected = Corrected(field, unit, least, np.isin(context.state_names, observed))
         left = _left(windows, corrected.apart(windows, paths[len(records) :]))
     found = _judged(records, windows, along, ahead, left, level, endings, exact)
@@ -251,17 +255,14 @@ def _noise(info: FitInfo, samples: Sequence[tuple[np.ndarray, np.ndarray]], unit
     return noise_model(samples).level
 
 
-def _smoothed(
-    t: np.ndarray, z: np.ndarray, level: np.ndarray, accuracy: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _smoothed(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """States and slopes (n, d) of the widest local cubics that leave hardly more than the noise.
 
-    Where the cubics miss samples by far, as in fast transients, the states are these: by more than the noise,
-    and an accuracy in standard deviations.
+    Where the cubics miss samples by far, as in fast transients, the states are these.
     """
     states, slopes = smoothing_bank(t, z, _WIDTHS)
     residual = np.sqrt(np.mean((states[:-1] - z) ** 2, axis=1))
     fine = np.flatnonzero((residual <= 1.1 * np.maximum(level, _ACCURACY)).all(axis=1))
     best = int(fine[-1]) if len(fine) else 0
-    missed = np.abs(states[best] - z) > _MISSED * np.maximum(level, accuracy)
+    missed = np.abs(states[best] - z) > _MISSED * np.maximum(level, _ACCURACY)
     return np.where(missed, z, states[best]), slopes[best]
