@@ -342,15 +342,15 @@ def _uneven(described: Description, fit: Fit) -> tuple[str, ...]:
 
 def _missed(described: Description, fit: Fit) -> tuple[str, ...]:
     """Columns whose residuals follow each other, as no noise does, as text."""
-    problem = fit.problem
-    kinds, off = _residuals(problem, fit.paths)
-    times = np.concatenate([e.times[e.rows] for e in problem.objective.experiments])
-    number = np.repeat(np.arange(len(problem.runs)), [len(e.rows) for e in problem.objective.experiments])
+    objective = fit.problem.objective
+    kinds, off = _residuals(fit.problem, fit.paths)
+    times = np.concatenate([e.times[e.rows] for e in objective.experiments])
+    number = np.repeat(np.arange(len(objective.experiments)), [len(e.rows) for e in objective.experiments])
     found = []
     for k, name in enumerate(described.columns):
         own = np.flatnonzero(kinds == k)
         own = own[np.lexsort((times[own], number[own]))]
-        spread = np.std(problem.objective.measured[own]) if len(own) else 0.0
+        spread = np.std(objective.measured[own]) if len(own) else 0.0
         share = float(np.sqrt(np.mean(off[own] ** 2))) / spread if spread > 0 else 0.0
         if len(own) < _ENOUGH or share < _VISIBLE:
             continue

@@ -78,7 +78,7 @@ class FitInfo:
         What is left in these windows, over the noise level: of the state where it is largest, by root mean
         squares. The noise counts as .001 standard deviations at least. Where it is more than 1.5, starts are
         corrected within the noise first, as their errors grow where paths diverge; not for networks, whose
-        paths take long.
+        paths take long. Equations that were fitted to numerical precision may start at the samples.
     follows : float or None
         Share of the record before the path is half a standard deviation, and twice the noise, off the data.
     follows_for : float or None

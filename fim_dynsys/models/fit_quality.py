@@ -146,9 +146,9 @@ def _judged(
 ) -> dict:
     """The entries of `FitInfo`, from distances (n, d) of the path to the samples of each stretch.
 
-    ``left`` (d,) is what windows leave whose starts were corrected within the noise. ``endings`` says why
-    paths over whole records ended early: these have no score. ``exact`` says that the samples were taken for
-    noise-free ones.
+    ``left`` (d,) is what windows leave whose starts were corrected within the noise, or are samples without
+    noise. ``endings`` says why paths over whole records ended early: these have no score. ``exact`` says that
+    the samples were taken for noise-free ones.
     """
     seen, roots = np.concatenate([r.x[1:] for r in records]), np.concatenate([r.root[1:] for r in records])
     still = np.concatenate([(w.x - w.start) * w.root for w in windows])

@@ -9,12 +9,12 @@ from fim_dynsys.regression.criteria import autocorrelation
 _FEWEST, _FEWEST_PAIRS, _FEWEST_STEPS = 12, 20, 30  # samples below which nothing is said of each kind
 _UNRELATED = 0.5  # half the mean squared step over the variance: 1 where samples are independent, 0 if smooth
 _DEVIATIONS = 2.0  # of that ratio, 1/sqrt(n) for independent samples, that it may be below 1
-_BEYOND_CHANCE = 3.3  # the same of a correlation: one of a thousand of unrelated steps is larger
 _DETERMINED = (
     0.25  # the same for steps between the followers of neighbours: 0 where one sample fixes the next
 )
 _AT_REST = 10.0  # standard deviations of the mean from zero: a state at rest, measured with errors
 _STILL = 1e-9  # of its size: a state that varies less does not move
+_BEYOND_CHANCE = 3.3  # standard deviations of a correlation: one of a thousand of unrelated steps has more
 _LAGS = 5  # at which steps are compared
 _CHANCE = 20.5  # 99.9 % quantile of chi-squared with as many degrees of freedom
 
