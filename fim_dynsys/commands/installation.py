@@ -8,6 +8,7 @@ import os
 import platform
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib import metadata
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import fim_dynsys
-from fim_dynsys.errors import MissingPackageError
+from fim_dynsys.errors import FitWarning, MissingPackageError
 from fim_dynsys.registry import available, load
 from fim_dynsys.regression.kernels import machine_code
 
@@ -224,7 +225,9 @@ def compile_ahead(name: str, backwards: bool = False) -> str:
     ]
     for expressions, x, times, force in reversed(records) if backwards else records:
         given = {"expressions": expressions} if name in _PARAMETERS else {}
-        load(name, **given).fit(x, times, u=force)
+        with warnings.catch_warnings():  # of answers that nobody reads: a pendulum does not describe a spiral
+            warnings.simplefilter("ignore", FitWarning)
+            load(name, **given).fit(x, times, u=force)
     origins = machine_code.origins
     return (
         f"machine code of the package {origins['built']}, kept here {origins['kept']}, compiled "

@@ -4,15 +4,17 @@ import io
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from fim_dynsys.trajectories.parts import ROLES_KEY
 from fim_dynsys.writing import replace_file
+
+if TYPE_CHECKING:
+    import h5py
 
 _SUFFIXES = {".csv": "csv", ".nc": "netcdf", ".nc4": "netcdf", ".netcdf": "netcdf"}
 _CSV_MARK = "# fim-dynsys "
@@ -140,6 +142,8 @@ def read_netcdf(path: str | Path) -> xr.Dataset:
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"Trajectories.from_file: no such file: {path}")
+    import h5py  # deferred: only files of this kind need it
+
     try:
         with h5py.File(path, "r") as file:
             dict(file.attrs)  # where these cannot be read, h5netcdf complains once more when it is collected
@@ -151,11 +155,13 @@ def read_netcdf(path: str | Path) -> xr.Dataset:
         ) from error
 
 
-def check_self_contained(file: h5py.File, size: int) -> None:
+def check_self_contained(file: "h5py.File", size: int) -> None:
     """Refuse what would make HDF5 read other files, and arrays larger than the file can hold.
 
     HDF5 opens the files that links, external storage and virtual datasets name, whatever they are.
     """
+    import h5py  # deferred, as above
+
     groups, seen = [file], set[int]()
     while groups:
         group = groups.pop()
