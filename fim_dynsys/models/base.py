@@ -308,7 +308,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         x, sigma = with_error_columns(x, sigma)
         if observed is not None:
             given["observed"], feature_names = self._observed(observed, feature_names)
-        trajectories = as_trajectories(x, t, feature_names, u)
+        at_switches = "missing" in self.takes and sigma is None and x_dot is None
+        trajectories = as_trajectories(x, t, feature_names, u, switches=at_switches)
         if Hold.of(f"{self._caller}.fit", hold) != Hold.AUTO:
             trajectories = trajectories.with_hold(hold)
         if forcing is not None or time:

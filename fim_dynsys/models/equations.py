@@ -244,7 +244,7 @@ class EquationsModel(EstimatedModel):
         x, sigma = with_error_columns(x, sigma)
         states, columns, names = names_of(caller, self.expressions, x, observed, feature_names)
         curve: Callable[[float], ArrayLike] | None = u if callable(u) else None
-        trajectories = as_trajectories(x, t, names, u)
+        trajectories = as_trajectories(x, t, names, u, switches=False)  # the function itself is integrated
         if observed is None and feature_names is None and columns is None:
             columns = tuple(trajectories.state_names)
         states = tuple(trajectories.state_names) if states is None else states

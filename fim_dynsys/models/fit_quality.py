@@ -22,6 +22,7 @@ from fim_dynsys.models.scarcity import FEW
 from fim_dynsys.models.unrelated import unrelated_samples, unrelated_steps
 from fim_dynsys.regression.criteria import Known, Noise, noise_model, precise
 from fim_dynsys.regression.gaps import completed
+from fim_dynsys.regression.inputs import curves
 from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -89,8 +90,6 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     observed = info.inference.positions or context.state_names
     unit = np.where(np.isin(context.state_names, observed), unit, _ESTIMATED * unit)
     samples = [(pairs[k][0][rows[k]] - pairs[k][0][rows[k]][0], pairs[k][1][rows[k]] / unit) for k in kept]
-    every_input = whole.trajectories.input_arrays()
-    inputs = [every_input[k][rows[k]] for k in kept]
     level = _noise(info, samples, unit)
     smooth = [_smoothed(t, z, level) for t, z in samples]
     starts = [states[0] for states, _ in smooth]
@@ -105,9 +104,10 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     if errors is not None:
         given = [errors[k][rows[k]] for k in kept]  # nan where they are not known, inf where nothing was seen
         roots = [np.where(np.isnan(error), 1.0, level * unit / error) for error in given]
-    each = zip(samples, starts, inputs, roots, strict=True)
-    records = [Stretch(t, z, start, u, root) for (t, z), start, u, root in each]
-    windows = windows_of(samples, smooth, inputs, roots, pace)
+    inputs = [_inputs(whole.trajectories, k, rows[k]) for k in kept]
+    each = zip(samples, starts, roots, inputs, strict=True)
+    records = [Stretch(t, z, start, root, *known) for (t, z), start, root, known in each]
+    windows = windows_of(records, smooth, pace)
     stretches = [*records, *windows]
     paths, endings = paths_over(field, stretches, unit, len(records))
     exact = info.inference.judge is Judge.EXACT and len(every) > FEW  # fewer may be noisy ones
@@ -132,6 +132,15 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     if not found["problems"] and found["path_r2"] < _POOR and found["follows"] < _POOR:
         found["problems"] = _strays(field, records, paths, unit, found)
     return replace(info, **found)
+
+
+def _inputs(trajectories: Trajectories, k: int, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Times (r,) from the first sample on, and the inputs between these: cubics (r - 1, 4, m)."""
+    t, u, at = trajectories.arrays()[k][0], trajectories.input_arrays()[k], np.flatnonzero(samples)
+    if not u.shape[1]:
+        return t[at] - t[at[0]], np.empty((len(at) - 1, 4, 0))
+    first, last = at[[0, -1]]
+    return t[first : last + 1] - t[first], curves(t, u, trajectories.hold).cubics[first:last]
 
 
 def _judged(

@@ -14,9 +14,10 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import DataWarning, IgnoredInputWarning, real_array, warn
+from fim_dynsys.models.input_functions import evaluated, with_function
 from fim_dynsys.models.switching import early_switches
 from fim_dynsys.regression.criteria import Known, Noise, precise
-from fim_dynsys.regression.inputs import at, curves
+from fim_dynsys.regression.inputs import curves
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
@@ -30,11 +31,6 @@ Errors: TypeAlias = ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike] | 
 # The square of the former and the inverse of the latter are floating-point numbers.
 _LARGEST, _SMALLEST = 1e150, 1e-250
 _CLOSE = 0.5  # of given slopes: coarse samples give too small ones, not half
-_LOOKED_AT, _PARTS = (
-    500,
-    (0.07, 0.31, 0.66, 0.93),
-)  # gaps, and parts of them, in which functions are looked at
-_CLOSE_TO = 0.1  # standard deviations by which an input may be off between samples
 _UNKNOWN = 100.0  # typical errors: what is known worse counts as not observed
 
 
@@ -43,6 +39,7 @@ def as_trajectories(
     t: Times = None,
     feature_names: Sequence[Any] | np.ndarray | None = None,
     u: ArrayLike | Sequence[ArrayLike] | Callable[[float], ArrayLike] | None = None,
+    switches: bool = True,
 ) -> Trajectories:
     """Observations in any accepted form as Trajectories.
 
@@ -56,6 +53,8 @@ def as_trajectories(
         Names of the states, replacing those that `x` carries; where there are inputs, of these too or not.
     u : array, list of arrays or function, optional
         Inputs, a row for each sample, where `x` does not carry them; a function of time is evaluated there.
+    switches : bool
+        Whether rows without states are added where such a function switches between samples.
 
     Returns
     -------
@@ -73,10 +72,9 @@ def as_trajectories(
             f"fit: expected inputs u as an array, a list of arrays or a function, got {type(u).__name__}."
         )
     if callable(u):
-        times = [times_of_one for times_of_one, _ in as_trajectories(x, t).arrays()]
-        at_samples = [_evaluated(u, t_of_one) for t_of_one in times]
+        at_samples = [evaluated(u, times) for times, _ in as_trajectories(x, t).arrays()]
         data = as_trajectories(x, t, feature_names, at_samples)  # refuses inputs that are not finite
-        return data.with_hold(_closest(u, times, at_samples))
+        return with_function(data, u, switches)
     if feature_names is not None and (
         isinstance(feature_names, str | bytes | Mapping | Set) or not np.iterable(feature_names)
     ):
@@ -125,37 +123,6 @@ def as_trajectories(
     return renamed(Trajectories.from_arrays(x, t, u=u), feature_names)
 
 
-def _closest(
-    u: Callable[[float], ArrayLike], times: Sequence[np.ndarray], at_samples: Sequence[np.ndarray]
-) -> Hold:
-    """What a function does between samples: what comes closest to it there.
-
-    Warns
-    -----
-    DataWarning
-        Where nothing comes close, as where it jumps between samples.
-    """
-    kinds = (Hold.SMOOTH, Hold.PREVIOUS, Hold.LINEAR)
-    squares, total = np.zeros(len(kinds)), 0.0
-    values = np.concatenate(at_samples)
-    spread = np.maximum(values.std(axis=0), 1e-300)
-    for t, rows in zip(times, at_samples, strict=True):
-        few = np.round(np.linspace(0, len(t) - 2, min(len(t) - 1, _LOOKED_AT))).astype(int)
-        found = [curves(t, rows, kind).cubics[few] for kind in kinds]
-        for part in _PARTS:
-            true = _evaluated(u, t[few] + part * (t[few + 1] - t[few]))
-            true = np.where(np.isfinite(true), true, np.nan)  # a pole between samples is no curve's
-            squares += [np.nansum(((at(cubics, part) - true) / spread) ** 2) for cubics in found]
-            total += np.isfinite(true).sum()
-    best = int(np.argmin(squares))
-    if total and np.sqrt(squares[best] / total) > _CLOSE_TO:
-        warn(
-            "fit: the inputs u(t) jump or turn between the samples; give more samples there.",
-            DataWarning,
-        )
-    return kinds[best]
-
-
 def held(caller: str, trajectories: Trajectories) -> list[str]:
     """What is said of inputs that are not smooth between their samples.
 
@@ -190,22 +157,11 @@ def held(caller: str, trajectories: Trajectories) -> list[str]:
     if early is not None:
         warn(
             f"{caller}.fit: an input switches between samples: states bend {early:.1g} of a gap before the "
-            "sample that shows it. Terms that are not in the equations may make up for that; sample more "
-            "often, or at the switches.",
+            "sample that shows it. Terms that are not in the equations may make up for that; add a row with "
+            "the inputs and NaN for the states at each switch, or sample more often.",
             DataWarning,
         )
     return said
-
-
-def _evaluated(u: Callable[[float], ArrayLike], t: np.ndarray) -> np.ndarray:
-    """Inputs (n, m) at times (n,)."""
-    rows = [np.atleast_1d(real_array(u(s), "fit", "u(t)")) for s in t]
-    shapes = {row.shape for row in rows}
-    if len(shapes) != 1 or rows[0].ndim != 1:
-        raise ValueError(
-            f"fit: expected u(t) of one shape (m,) at all times, got {', '.join(map(str, sorted(shapes)))}."
-        )
-    return np.stack(rows)
 
 
 def labelled(data: Trajectories | xr.Dataset | xr.DataArray | pd.DataFrame) -> Trajectories:

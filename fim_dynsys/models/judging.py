@@ -63,7 +63,7 @@ def driven(
         Inputs as a function of time, which is evaluated wherever a step needs it, or at the times.
     """
     if not callable(u):
-        found = judged(field, [start], [t], [u])
+        found = judged(field, [start], [t], [between(field, t, u)])
         return found.paths[0], found.ending(0, float(t[-1] - t[0]))
     length, bound = _sizes(field, start[None])
     path, status, reached = driven_path(field, start, t, u, (RTOL, _COARSE * RTOL * length, bound))
@@ -77,6 +77,11 @@ def _sizes(field: VectorField, starts: np.ndarray) -> tuple[np.ndarray, np.ndarr
     length = field.frame.length
     length = np.full(field.dim, largest.max() or 1.0) if length is None else length
     return length, _ESCAPE * np.maximum(length, largest)
+
+
+def between(field: VectorField, t: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Inputs (n, m) between times (n,), as the data of a field have them: cubics (n - 1, 4, m)."""
+    return curves(t, u, Hold.AUTO if field.context is None else field.context.hold).cubics
 
 
 def judged(
@@ -96,8 +101,9 @@ def judged(
         State at the first time of each stretch.
     times : sequence of arrays (n,)
         Increasing.
-    inputs : sequence of arrays (n, m), optional
-        At these times, for a field with inputs.
+    inputs : sequence of arrays (n - 1, 4, m), optional
+        Between these times, for a field with inputs: cubics of the fraction of each interval. Those of a part
+        of a record are a part of its own: what inputs do is not recognised from few samples.
     progress : bool or None
         Whether a bar is shown after two seconds, None for on a terminal only; of fields without inputs that
         are no sums of terms.
@@ -108,11 +114,6 @@ def judged(
     """
     first, longest = np.stack(starts), max(map(len, times))
     steps = _STEPS + _STEPS_PER_SAMPLE * longest
-    cubics = None
-    if isinstance(field, DrivenField):
-        assert inputs is not None
-        hold = Hold.AUTO if field.context is None else field.context.hold
-        cubics = [curves(t, u, hold).cubics for t, u in zip(times, inputs, strict=True)]
     terms = field.extended if isinstance(field, DrivenField) else field
     length, bound = _sizes(field, first)
     if isinstance(terms, DictionaryField):
@@ -126,13 +127,13 @@ def judged(
             atol=np.where(kept, 1e-100, _FLOOR) * RTOL * length,
             bound=bound,
             max_steps=steps,
-            inputs=cubics,
+            inputs=inputs if isinstance(field, DrivenField) else None,
         )
         return Judged(found.paths, found.status, found.reached)
     if isinstance(field, DrivenField):
-        assert cubics is not None
+        assert inputs is not None
         tolerance = RTOL, _FLOOR * RTOL * length, bound
-        return Judged(*driven_stretches(field, starts, times, cubics, tolerance))
+        return Judged(*driven_stretches(field, starts, times, inputs, tolerance))
     grid = np.full((len(times), longest), np.nan)
     for row, t in zip(grid, times, strict=True):
         row[: len(t)] = t - t[0]

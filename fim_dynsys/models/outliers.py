@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.models.judging import judged
+from fim_dynsys.models.judging import between, judged
 from fim_dynsys.regression.outliers import beside, beyond
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -88,6 +88,7 @@ def _beyond(
     starts = field.fit_info.initial_states
     if starts is None:
         return None
-    pairs, inputs = complete.arrays(), complete.input_arrays()
+    pairs = complete.arrays()
+    inputs = [between(field, t, u) for (t, _), u in zip(pairs, complete.input_arrays(), strict=True)]
     paths = judged(field, list(starts), [t for t, _ in pairs], inputs).paths
     return beyond([x for _, x in pairs], paths, suspected)

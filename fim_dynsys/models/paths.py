@@ -7,7 +7,7 @@ import numpy as np
 
 from fim_dynsys.errors import check_positive
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.models.judging import judged
+from fim_dynsys.models.judging import between, judged
 from fim_dynsys.trajectories.container import Trajectories
 
 
@@ -16,16 +16,20 @@ class Window(NamedTuple):
 
     t: np.ndarray  # (n,)
     x: np.ndarray  # (n, d), NaN where missing
-    u: np.ndarray  # (n, m) inputs
+    inputs: np.ndarray  # (n - 1, 4, m) cubics between the times
 
 
-def windows_of(caller: str, trajectories: Trajectories, horizon: float | None) -> list[Window]:
+def windows_of(
+    caller: str, field: VectorField, trajectories: Trajectories, horizon: float | None
+) -> list[Window]:
     """Each trajectory as one window, or cut into windows of a duration, each from a complete sample on.
 
     Parameters
     ----------
     caller : str
         Names the caller in errors.
+    field : VectorField
+        That is to predict them.
     trajectories : Trajectories
         Observations.
     horizon : float or None
@@ -45,7 +49,7 @@ def windows_of(caller: str, trajectories: Trajectories, horizon: float | None) -
         check_positive(caller, infinite=True, horizon=horizon)
     found = []
     for (t, x), u in zip(trajectories.arrays(), trajectories.input_arrays(), strict=True):
-        complete = np.isfinite(x).all(axis=1)
+        complete, inputs = np.isfinite(x).all(axis=1), between(field, t, u)
         first = 0
         while first < len(t) and complete[first:].any():
             first += int(np.argmax(complete[first:]))
@@ -53,7 +57,7 @@ def windows_of(caller: str, trajectories: Trajectories, horizon: float | None) -
             if horizon is not None:
                 last = int(np.searchsorted(t, t[first] + horizon * (1.0 + 1e-9), side="right"))
             if last - first >= 2:
-                found.append(Window(t[first:last], x[first:last], u[first:last]))
+                found.append(Window(t[first:last], x[first:last], inputs[first : last - 1]))
             # the last sample of a window is the first of the next: no gap is left out
             first = max(last - 1, first + 1) if last < len(t) else len(t)
     if not found:
@@ -76,7 +80,7 @@ def predicted(
     after two seconds.
     """
     first = [window.x[0] for window in windows] if starts is None else starts
-    return judged(field, first, [w.t for w in windows], [w.u for w in windows], progress).paths
+    return judged(field, first, [w.t for w in windows], [w.inputs for w in windows], progress).paths
 
 
 def _starts(field: VectorField, windows: Sequence[Window]) -> list[np.ndarray]:
@@ -132,7 +136,7 @@ def path_score(
     ValueError
         As `windows_of`, or where no state varies.
     """
-    windows = windows_of(caller, trajectories, horizon)
+    windows = windows_of(caller, field, trajectories, horizon)
     counted = np.isin(field.state_names, field.fit_info.inference.positions or field.state_names)
     observed = np.concatenate([window.x[1:] for window in windows])
     paths = np.concatenate(

@@ -25,26 +25,23 @@ class Stretch(NamedTuple):
     t: np.ndarray  # (n,) from 0
     x: np.ndarray  # (n, d) in standard deviations
     start: np.ndarray  # (d,) likewise
-    u: np.ndarray  # (n, m) inputs
     root: np.ndarray  # (n, d) roots of the weights of the samples
+    rows: np.ndarray  # (r,) times at which inputs are known, those of the samples among them
+    inputs: np.ndarray  # (r - 1, 4, m) cubics between these
 
 
 def windows_of(
-    samples: Sequence[tuple[np.ndarray, np.ndarray]],
-    smooth: Sequence[tuple[np.ndarray, np.ndarray]],
-    inputs: Sequence[np.ndarray],
-    roots: Sequence[np.ndarray],
-    pace: float,
+    records: Sequence[Stretch], smooth: Sequence[tuple[np.ndarray, np.ndarray]], pace: float
 ) -> list[Stretch]:
     """Stretches of about one unit of time, of three samples at least where there are as many."""
     found = []
-    for (t, z), (states, _), u, root in zip(samples, smooth, inputs, roots, strict=True):
+    for (t, z, _, root, rows, inputs), (states, _) in zip(records, smooth, strict=True):
         count = max(min(round(t[-1] / pace), (len(t) - 1) // 2), 1)
         bounds = np.round(np.linspace(0, len(t) - 1, count + 1)).astype(int)
-        found += [
-            Stretch(t[a : b + 1] - t[a], z[a : b + 1], states[a], u[a : b + 1], root[a : b + 1])
-            for a, b in pairwise(bounds)
-        ]
+        for a, b in pairwise(bounds):
+            part, (first, last) = slice(a, b + 1), np.searchsorted(rows, t[[a, b]])
+            own = rows[first : last + 1] - t[a], inputs[first:last]
+            found.append(Stretch(t[part] - t[a], z[part], states[a], root[part], *own))
     chosen = np.round(np.linspace(0, len(found) - 1, min(len(found), _WINDOWS))).astype(int)
     return [found[k] for k in chosen]
 
@@ -69,10 +66,11 @@ def paths_over(
 ) -> tuple[list[np.ndarray], list[str]]:
     """The field's path (n, d) over each stretch, and why those of the first ``records`` end early."""
     found = judged(
-        field, [s.start * unit for s in stretches], [s.t for s in stretches], [s.u for s in stretches]
+        field, [s.start * unit for s in stretches], [s.rows for s in stretches], [s.inputs for s in stretches]
     )
     endings = [found.ending(k, float(stretches[k].t[-1])) for k in range(records)]
-    return found.paths, [said for said in endings if said is not None]
+    paths = [path[np.searchsorted(s.rows, s.t)] for s, path in zip(stretches, found.paths, strict=True)]
+    return paths, [said for said in endings if said is not None]
 
 
 def quick(field: VectorField) -> bool:

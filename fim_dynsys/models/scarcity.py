@@ -7,7 +7,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Judge, Noise, Trust
-from fim_dynsys.regression.gaps import has_gaps
+from fim_dynsys.regression.gaps import has_gaps, lone_inputs
 from fim_dynsys.trajectories.container import Trajectories
 
 FEW = 12  # samples: an estimate of the noise from these is off by a fifth
@@ -16,6 +16,7 @@ _CLOSE = 2.5e-5  # share of the variance that a path leaves: errors of .5 % of t
 _EXACT = 4e-6  # the same for each free value, of equations that were fitted to numerical precision: .2 %
 _BEGINNING = "few samples decide"
 _UNSEARCHED = f"{Judge.OPERATOR.value}: fewer than"  # so many samples, as fim-ode notes
+_INPUTS_ALONE = "inputs alone, which fits follow"
 _NOT_OBSERVED = "not observed, fits count the others"
 
 
@@ -68,8 +69,12 @@ def scarcity(info: FitInfo) -> str | None:
 
 
 def noting_gaps(info: FitInfo, context: Trajectories) -> FitInfo:
-    """The facts of a fit with a note where states were observed at different times."""
+    """The facts of a fit with notes where states were observed at different times, or inputs at more."""
+    alone = lone_inputs(context)
+    if alone and not any(said.endswith(_INPUTS_ALONE) for said in info.inference.notes):
+        info = info.noting(f"{alone} rows are of {_INPUTS_ALONE}")
     if not has_gaps(context) or any(said.endswith(_NOT_OBSERVED) for said in info.inference.notes):
         return info
     seen = np.concatenate([np.isfinite(x) for _, x in context.arrays()])
+    seen = seen[seen.any(axis=1)] if alone else seen
     return info.noting(f"{int((~seen).sum())} of {seen.size} values were {_NOT_OBSERVED}")

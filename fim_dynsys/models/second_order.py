@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regression.gaps import lone_rows
 from fim_dynsys.regression.observed import SPLINE
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories.container import Trajectories
@@ -25,7 +26,9 @@ def with_velocities(caller: str, trajectories: Trajectories) -> Trajectories:
     names = [*trajectories.state_names, *(f"{name}{VELOCITY}" for name in trajectories.state_names)]
     if len(set(names)) < len(names):
         raise ValueError(f"{caller}: expected names without {VELOCITY}, those of velocities, got {names}.")
-    complete = trajectories.drop_incomplete(caller)
+    alone = lone_rows(trajectories)
+    observed = [np.flatnonzero(~rows) for rows in alone]
+    complete = trajectories.select_samples(observed).drop_incomplete(caller)
     short = [k for k, n in enumerate(complete.n_obs) if n < 5]
     if short:
         raise ValueError(
@@ -39,7 +42,9 @@ def with_velocities(caller: str, trajectories: Trajectories) -> Trajectories:
     for t, x in pairs:
         span = t[-1] - t[0]
         found.append(np.concatenate([x, SPLINE((t - t[0]) / span, x / size)[1] * size / span], axis=1))
-    times = [t for t, _ in pairs]
+    times, inputs = [t for t, _ in pairs], complete.input_arrays()
+    if any(rows.any() for rows in alone):
+        found, times, inputs = _with_lone_rows(trajectories, alone, found, times, inputs)
     units, per = trajectories.units, trajectories.units.get("t")
     if per is not None:
         units = units | {
@@ -51,9 +56,33 @@ def with_velocities(caller: str, trajectories: Trajectories) -> Trajectories:
         state_names=names,
         coords=complete.coords,
         units=units,
-        u=complete.input_arrays() if complete.input_names else None,
+        u=inputs if complete.input_names else None,
         input_names=complete.input_names or None,
     ).with_hold(complete.hold)
+
+
+def _with_lone_rows(
+    trajectories: Trajectories,
+    alone: Sequence[np.ndarray],
+    x: Sequence[np.ndarray],
+    times: Sequence[np.ndarray],
+    inputs: Sequence[np.ndarray],
+) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+    """States (n, 2 d), times and inputs with the rows of inputs alone, of which nothing else is known.
+
+    Those of a trajectory without a complete sample are gone with it.
+    """
+    rows_of: tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]] = ([], [], [])
+    used = [k for k, (_, values) in enumerate(trajectories.arrays()) if np.isfinite(values).all(axis=1).any()]
+    for k, states, t, u in zip(used, x, times, inputs, strict=True):
+        rows, known = alone[k], trajectories.input_arrays()[k]
+        every = np.concatenate([t, trajectories.arrays()[k][0][rows]])
+        empty = np.full((int(rows.sum()), states.shape[1]), np.nan)
+        order = np.argsort(every)
+        rows_of[0].append(np.concatenate([states, empty])[order])
+        rows_of[1].append(every[order])
+        rows_of[2].append(np.concatenate([u, known[rows]])[order])
+    return rows_of
 
 
 def completed(caller: str, field: VectorField, trajectories: Trajectories) -> Trajectories:

@@ -1,6 +1,7 @@
 """Inputs that switch between samples: paths then bend before the sample that shows the new value."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from fim_dynsys.trajectories.holding import Hold
 _BESIDE, _DEGREE = 5, 2  # samples on each side of a switch, and the polynomials through them
 _EARLY = 0.1  # of a gap: as much as the curvature of a path may look like
 _SURE = 4.0  # standard errors
+_FEWEST = 5  # samples without a switch beside them, which show what bends otherwise
+_MOST = 400  # of either, which take some 20 ms
+_CALM, _WEIGHT = 0.5, 1.5  # of the usual variance, below which it is chance, and its power that weighs
 
 
 def early_switches(
@@ -18,7 +22,8 @@ def early_switches(
     """How long before the samples that show it held inputs switch, in the mean.
 
     Parabolas through the samples before and after a switch meet where it happens. Of all switches and states
-    it is the weighted mean.
+    it is the weighted mean. Noise, and paths that bend faster than parabolas, do the same at other samples,
+    where the mean product of jump and bend is subtracted.
 
     Parameters
     ----------
@@ -34,29 +39,56 @@ def early_switches(
     float or None
         As a share of a gap; None where inputs switch at samples, or where too little is known.
     """
-    jumps, bends, spreads, misses = [], [], [], []
-    for (t, x), u in zip(samples, inputs, strict=True):
-        for j in np.flatnonzero(kinks(t, u, hold)):
-            sides = np.arange(j - _BESIDE, j), np.arange(j, j + _BESIDE)
-            if sides[0][0] < 0 or sides[1][-1] >= len(t) or any((u[s] != u[s[-1]]).any() for s in sides):
-                continue
-            powers = [((t[s] - t[j]) / (t[j] - t[j - 1]))[:, None] ** np.arange(_DEGREE + 1) for s in sides]
-            inverse = [np.linalg.pinv(one) for one in powers]
-            before, after = (own @ x[s] for own, s in zip(inverse, sides, strict=True))
-            jumps.append(after[0] - before[0])
-            bends.append(after[1] - before[1])
-            spreads.append([sum(float(np.sum(own[0] ** 2)) for own in inverse)])
-            for s, one, fit in zip(sides, powers, (before, after), strict=True):
-                misses.append(np.sum((x[s] - one @ fit) ** 2, axis=0) / (_BESIDE - _DEGREE - 1))
-    if not jumps:
+    places: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+    for k, ((t, _), u) in enumerate(zip(samples, inputs, strict=True)):
+        switching = kinks(t, u, hold)
+        beside = np.convolve(switching, np.ones(2 * _BESIDE - 1), "same") - switching if len(t) else switching
+        inner = np.arange(_BESIDE, len(t) - _BESIDE + 1)
+        for rows, kind in zip(places, (True, False), strict=True):
+            rows += [(k, j) for j in inner[(beside[inner] == 0) & (switching[inner] == kind)]]
+    switches, others = ([_meeting(*samples[k], j) for k, j in _some(rows)] for rows in places)
+    if not switches or len(others) < _FEWEST:
         return None
-    jump, bend = np.array(jumps), np.array(bends)
-    seen = np.isfinite(jump) & np.isfinite(bend)
-    missed = np.where(np.isfinite(misses), misses, 0.0)
-    noise = missed.sum(axis=0) / np.maximum(np.isfinite(misses).sum(axis=0), 1)
-    weight = seen / (np.array(spreads) * np.maximum(noise, 1e-300))
-    information = float(np.sum(weight * np.where(seen, bend, 0.0) ** 2))
+    usual = np.median(np.nan_to_num([other.missed for other in others]), axis=0)
+    (mixed, steep), (mixed_elsewhere, steep_elsewhere) = (
+        _products(part, usual) for part in (switches, others)
+    )
+    information = steep.mean() - steep_elsewhere.mean()
     if not 0.0 < information < np.inf:
         return None
-    early = float(np.sum(weight * np.where(seen, bend * jump, 0.0))) / information
-    return early if early > max(_EARLY, _SURE / np.sqrt(information)) else None
+    early = (mixed.mean() - mixed_elsewhere.mean()) / information
+    variance = np.var(mixed - early * steep) / len(mixed)
+    # neighbours share samples, so that of the others every fifth counts
+    variance += np.var(mixed_elsewhere - early * steep_elsewhere) * _BESIDE / len(mixed_elsewhere)
+    return float(early) if early > max(_EARLY, _SURE * np.sqrt(variance) / information) else None
+
+
+def _some(rows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """At most `_MOST` of them, evenly chosen."""
+    return [rows[k] for k in np.round(np.linspace(0, len(rows) - 1, min(len(rows), _MOST))).astype(int)]
+
+
+class _Meeting(NamedTuple):
+    """How parabolas through the samples before and after one of them meet there."""
+
+    jump: np.ndarray  # (d,) of the states, from the first to the second
+    bend: np.ndarray  # (d,) of their slopes, in gaps
+    missed: np.ndarray  # (d,) mean square by which samples miss the parabolas
+
+
+def _meeting(t: np.ndarray, x: np.ndarray, j: int) -> _Meeting:
+    sides = np.arange(j - _BESIDE, j), np.arange(j, j + _BESIDE)
+    powers = [((t[s] - t[j]) / (t[j] - t[j - 1]))[:, None] ** np.arange(_DEGREE + 1) for s in sides]
+    before, after = (np.linalg.pinv(one) @ x[s] for one, s in zip(powers, sides, strict=True))
+    off = [x[s] - one @ fit for s, one, fit in zip(sides, powers, (before, after), strict=True)]
+    missed = sum(np.sum(part**2, axis=0) for part in off) / (2.0 * (_BESIDE - _DEGREE - 1))
+    return _Meeting(after[0] - before[0], after[1] - before[1], missed)
+
+
+def _products(meetings: Sequence[_Meeting], usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted products (k,) of jumps and bends, and squares of bends, summed over the states."""
+    jump, bend, missed = (np.array(part) for part in zip(*meetings, strict=True))
+    seen = np.isfinite(jump) & np.isfinite(bend)
+    jump, bend, missed = (np.where(seen, part, 0.0) for part in (jump, bend, missed))
+    weight = seen / np.maximum(np.maximum(missed, _CALM * usual), 1e-300) ** _WEIGHT
+    return np.sum(weight * bend * jump, axis=1), np.sum(weight * bend**2, axis=1)

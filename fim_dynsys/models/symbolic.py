@@ -203,7 +203,6 @@ class SymbolicModel(SearchedModel):
         """
         field = self._fitted_field()
         check_members(self._caller, n, seed)
-        assert isinstance(field, DictionaryField)
         drawn = field.draws(n, seed) if isinstance(field, LawField) else None
         if drawn is not None:
             return EnsembleField(drawn)
@@ -213,7 +212,9 @@ class SymbolicModel(SearchedModel):
 
         return bounded_members(draw, n, seed, field, self.context_)
 
-    def _search_draws(self, field: DictionaryField, n: int, rng: np.random.Generator) -> list[VectorField]:
+    def _search_draws(self, field: VectorField, n: int, rng: np.random.Generator) -> list[VectorField]:
+        extended = field.extended if isinstance(field, DrivenField) else field
+        assert isinstance(extended, DictionaryField)
         context, report = self.context_, field.fit_info.report
         whole = completed(self._caller, context, self._sigma)
         question = Question.of(
@@ -227,8 +228,9 @@ class SymbolicModel(SearchedModel):
         )
         search = question.search
         observations, known = search.observations, search.restriction
-        scale, unit = observations.scale, observations.time_unit
-        terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
+        scale, unit = observations.extended_scale, observations.time_unit
+        terms, coefficients = extended.dictionary.rescaled(extended.coefficients, 1.0 / scale, 1.0 / unit)
+        coefficients = coefficients[:, : observations.dim]
         free = report["free_numbers"]
         if known is not None:
             given = coefficients

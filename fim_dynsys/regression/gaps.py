@@ -7,6 +7,7 @@ import numpy as np
 
 from fim_dynsys.fields.inference import Noise
 from fim_dynsys.regression.criteria import Known
+from fim_dynsys.regression.input_rows import followed
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -41,11 +42,28 @@ def has_gaps(trajectories: Trajectories) -> bool:
     return int(seen[~seen.all(axis=1)].sum()) > _LOSS * int(seen.sum())
 
 
+def is_incomplete(trajectories: Trajectories) -> bool:
+    """Whether `completed` may do more than to drop samples: states have gaps, or inputs are known alone."""
+    return bool(lone_inputs(trajectories)) or has_gaps(trajectories)
+
+
+def lone_rows(trajectories: Trajectories) -> list[np.ndarray]:
+    """Rows (n,) at which inputs are known and no state is; none in trajectories without any state."""
+    rows = [np.isnan(x).all(axis=1) for _, x in trajectories.arrays()]
+    return [empty & bool(trajectories.input_names) & ~empty.all() for empty in rows]
+
+
+def lone_inputs(trajectories: Trajectories) -> int:
+    """The number of rows at which inputs are known and no state is."""
+    return sum(int(rows.sum()) for rows in lone_rows(trajectories))
+
+
 def completed(caller: str | None, trajectories: Trajectories, sigma: Known | None = None) -> Completed:
     """A record as searches take it: values of every state at every time that is kept.
 
     Where dropping the samples that lack a state would lose more than a tenth of what was observed, as where
-    states were sampled at different times, the missing values are estimated from the same state's neighbours.
+    states were sampled at different times, the missing values are estimated from the same state's neighbours,
+    and so they are where inputs alone are known and say more than those at the samples.
     Smoothers and trajectory fits do not count these; they only stand in products of states in regressions.
     Samples are dropped within gaps of a state of more than six times its usual ones, and farther than one of
     these before its first and behind its last value.
@@ -73,14 +91,17 @@ def completed(caller: str | None, trajectories: Trajectories, sigma: Known | Non
     DataWarning
         With the number of samples that were dropped, if any was.
     """
+    if trajectories.input_names and not isinstance(sigma, Noise):
+        trajectories, sigma = _without_idle_rows(trajectories, sigma)
     pairs = trajectories.arrays()
     seen = [np.isfinite(x) for _, x in pairs]
     if all(mask.all() for mask in seen):
         return Completed(trajectories, sigma)
     filled = trajectories
-    if has_gaps(trajectories) and not isinstance(sigma, Noise):
+    if is_incomplete(trajectories) and not isinstance(sigma, Noise):
         usual = _usual_gaps(pairs, seen)
-        values = [_filled(t, x, mask, usual) for (t, x), mask in zip(pairs, seen, strict=True)]
+        each = zip(pairs, seen, lone_rows(trajectories), strict=True)
+        values = [_filled(t, x, mask, usual, alone) for (t, x), mask, alone in each]
         filled = trajectories.with_x(values)
     kept = [np.isfinite(x).all(axis=1) for _, x in filled.arrays()]
     complete = _with_every_state(filled, kept) if caller is None else filled.drop_incomplete(caller)
@@ -95,6 +116,19 @@ def completed(caller: str | None, trajectories: Trajectories, sigma: Known | Non
         if rows.any()
     ]
     return Completed(complete, errors)
+
+
+def _without_idle_rows(
+    trajectories: Trajectories, sigma: Sequence[np.ndarray] | None
+) -> tuple[Trajectories, Sequence[np.ndarray] | None]:
+    """Trajectories and errors without the rows of inputs alone that nothing depends on, see `followed`."""
+    kept, hold = followed(trajectories)
+    if all(rows.all() for rows in kept):
+        return trajectories, sigma
+    fewer = trajectories.select_samples([np.flatnonzero(rows) for rows in kept]).with_hold(hold)
+    if sigma is None:
+        return fewer, None
+    return fewer, [error[rows] for error, rows in zip(sigma, kept, strict=True)]
 
 
 def _with_every_state(trajectories: Trajectories, kept: Sequence[np.ndarray]) -> Trajectories:
@@ -120,8 +154,13 @@ def _usual_gaps(pairs: Sequence[tuple[np.ndarray, np.ndarray]], seen: Sequence[n
     return usual
 
 
-def _filled(t: np.ndarray, x: np.ndarray, seen: np.ndarray, usual: Sequence[float]) -> np.ndarray:
-    """Values (n, d) with those that were not observed estimated, where they are between near ones."""
+def _filled(
+    t: np.ndarray, x: np.ndarray, seen: np.ndarray, usual: Sequence[float], alone: np.ndarray
+) -> np.ndarray:
+    """Values (n, d) with those that were not observed estimated, where they are between near ones.
+
+    Rows (n,) of inputs alone are kept in any case, in long gaps on lines, as no fit counts their states.
+    """
     near = seen.copy()
     for j, rows_seen in enumerate(seen.T):
         at = t[rows_seen]
@@ -136,7 +175,12 @@ def _filled(t: np.ndarray, x: np.ndarray, seen: np.ndarray, usual: Sequence[floa
     # In units in which powers of gaps are numbers; a power of two changes no digit.
     unit = 2.0 ** np.frexp(t[-1] - t[0])[1]
     states, _ = smoothed_between(TIME_AWARE[-1], (t - t[0]) / unit, zero, seen, float((t[-1] - t[0]) / unit))
-    return np.where(seen, x, np.where(near, states, np.nan))
+    filled = np.where(seen, x, np.where(near, states, np.nan))
+    for column, rows_seen in zip(filled.T, seen.T, strict=True):
+        missing = alone & np.isnan(column)
+        if rows_seen.any():
+            column[missing] = np.interp(t[missing], t[rows_seen], column[rows_seen])
+    return filled
 
 
 def smoothed_between(

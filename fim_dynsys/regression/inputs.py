@@ -13,6 +13,7 @@ _DIRECT = 0.8  # of its changes that lead from one plateau to the next at once: 
 _FEW_LEVELS = 3  # different values, and each four times in the mean: a switch
 _SUDDEN = 8.0  # times the change in the gaps beside it, and in most gaps: noise alone reaches half of that
 _CLOSE = 0.2  # of the usual gap
+_ROUNDING = 1e-9  # of scaled inputs, by which a curve through samples may miss them
 _UNPREDICTED = 0.7  # of its standard deviation by which neighbours miss a sample: no curve goes through these
 
 
@@ -75,6 +76,13 @@ def kinks(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> np.ndarray:
     jumps = np.array([kind == Hold.PREVIOUS for kind in _held_as(t, u, hold)], dtype=bool)
     changed = (np.diff(u, axis=0, prepend=u[:1]) != 0.0) & jumps
     return changed.any(axis=1)
+
+
+def jumps(cubics: np.ndarray) -> np.ndarray:
+    """Samples (n,) at which cubics (n - 1, 4, m) between them jump."""
+    ends, begins = cubics.sum(axis=1)[:-1], cubics[1:, 0]
+    apart = np.abs(ends - begins) > _ROUNDING * (1.0 + np.abs(begins))
+    return np.pad(apart.any(axis=1), 1)
 
 
 def _held_as(t: np.ndarray, u: np.ndarray, hold: Hold) -> tuple[Hold, ...]:

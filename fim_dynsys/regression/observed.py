@@ -21,7 +21,7 @@ from fim_dynsys.regression.criteria import (
 )
 from fim_dynsys.regression.dimensionless import dimensionless
 from fim_dynsys.regression.gaps import smoothed_between
-from fim_dynsys.regression.inputs import Curves, Inputs, kinks
+from fim_dynsys.regression.inputs import Curves, Inputs, jumps, kinks
 from fim_dynsys.regression.inputs import curves as interpolated
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother, smallest_gap
 from fim_dynsys.regression.thinning import MANY, stretches, thin
@@ -210,12 +210,15 @@ class Observations:
     def _observed(self, seen: Sequence[np.ndarray]) -> "Observations":
         """The same where some values (n, d) of each piece were not observed; the noise is estimated."""
         weighted = self._seen_by_smoothers(seen)
+        jumping = [jumps(cubics) for cubics in self.curves]
         parts_of_noise = []
         for j in range(self.dim):
             of_state = [known[:, j] for known in seen]
             pairs = zip(self.samples, of_state, strict=True)
             alone = [(t[r], z[r, j : j + 1]) for (t, z), r in pairs if r.any()]
-            noise = noise_model(alone)
+            noise = noise_model(
+                alone, [_beside(*rows) for rows in zip(jumping, of_state, strict=True) if rows[1].any()]
+            )
             # what cubics miss of the motion is no noise that grows with the state
             parts_of_noise.append(replace(noise, share=np.ones(1)) if looks_noise_free(alone) else noise)
         level, share, rms = (
@@ -494,6 +497,17 @@ def _missed(
         noise.level < _LEAST_MISSED * spread
     )
     return (missed > np.maximum(_MISSED * level, _LEAST_MISSED * spread)) | (bounds & (missed > level))
+
+
+def _beside(jumping: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Which of the samples that were seen are the last before a jump or the first from it on."""
+    at = np.flatnonzero(seen)
+    beside = np.zeros(len(seen), dtype=bool)
+    for row in np.flatnonzero(jumping):
+        behind = np.searchsorted(at, row)
+        beside[at[behind : behind + 1]] = True
+        beside[at[max(behind - 1, 0) : behind]] |= not seen[row]
+    return beside[seen]
 
 
 def _counts(weights: np.ndarray, n: int) -> np.ndarray:

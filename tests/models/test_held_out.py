@@ -83,9 +83,10 @@ def test_a_path_that_ends_early_scores_minus_infinity(data):
 def test_windows_begin_with_complete_samples_and_leave_no_gap():
     x = np.arange(20.0).reshape(10, 2)
     x[0, 0] = x[6, 1] = np.nan
-    windows = windows_of("test", Trajectories.from_arrays(x, np.arange(10.0)), 3.0)
+    field = DictionaryField(Dictionary.polynomial(2, 1), np.zeros((3, 2)))
+    windows = windows_of("test", field, Trajectories.from_arrays(x, np.arange(10.0)), 3.0)
     assert [list(w.t) for w in windows] == [[1, 2, 3, 4], [4, 5, 6, 7], [7, 8, 9]]
-    whole = windows_of("test", Trajectories.from_arrays(x, np.arange(10.0)), None)
+    whole = windows_of("test", field, Trajectories.from_arrays(x, np.arange(10.0)), None)
     assert [len(w.t) for w in whole] == [9]
 
 

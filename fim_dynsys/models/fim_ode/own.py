@@ -37,7 +37,7 @@ from fim_dynsys.models.second_order import knowledge_with_positions
 from fim_dynsys.models.trust import Rivals
 from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.dimensionless import dimensionless, still
-from fim_dynsys.regression.gaps import completed, has_gaps
+from fim_dynsys.regression.gaps import completed, is_incomplete
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.search.initial_estimate import InitialEstimate
@@ -173,7 +173,7 @@ class FIMODE(Asking, PretrainedModel):
             As `infer_many`; with ``sigma`` or ``positions`` where there is no search, or there are too few
             samples for one.
         """
-        if sigma is None and positions is None and not has_gaps(trajectories):
+        if sigma is None and positions is None and not is_incomplete(trajectories):
             return super().infer_many([trajectories])[0]
         check_flags(self._caller, refine=self.refine)
         whole = completed(self._caller, trajectories, sigma)
@@ -206,7 +206,7 @@ class FIMODE(Asking, PretrainedModel):
             If a context has too few observations or too many states.
         """
         contexts = list(contexts)
-        apart = {k: self.infer(context) for k, context in enumerate(contexts) if has_gaps(context)}
+        apart = {k: self.infer(context) for k, context in enumerate(contexts) if is_incomplete(context)}
         together = iter(super().infer_many([context for k, context in enumerate(contexts) if k not in apart]))
         return [apart[k] if k in apart else next(together) for k in range(len(contexts))]
 
