@@ -49,6 +49,8 @@ _BY_NEIGHBOURS = 1e-4  # of the largest exponent, that differences of neighbouri
 _TAPERED = 0.4  # share of the time on both flanks together; the other six tenths count in full
 _BLOCKS = 4  # the fewest whose scatter says something: Student's t with three degrees of freedom
 _DEPENDENT = 2.0  # blocks that vary so much more than independent pieces would show that these are not
+_NOTHING = 1e-12  # of the largest state: less is rounding
+_OTHER_UNITS = 10.0  # times as fast in units of the field's lengths as in those of its states
 _TELLING = 1e-2  # of the sum of the moduli: an error below which an exponent may be called 0
 _PASSES = 4  # two there and two back: two periods of an oscillation, slow or fast
 _CHANGES = 1e-6  # of an entry of the Jacobian, below which it counts as constant
@@ -126,10 +128,8 @@ class LyapunovSpectrum(Result):
         """
         if not np.isfinite(self.exponents).all():
             return np.nan
-        values = self.exponents.copy()
-        flow = int(np.argmin(np.abs(values)))  # the exponent along the flow is 0, where errors can tell
-        if abs(values[flow]) <= self.error[flow] <= _TELLING * np.abs(values).sum():
-            values[flow] = 0.0
+        values = self.exponents.copy()  # those along the flow and along a torus are 0, where errors can tell
+        values[(np.abs(values) <= self.error) & (self.error <= _TELLING * np.abs(values).sum())] = 0.0
         sums = np.cumsum(values)
         held = np.flatnonzero(sums >= 0)
         if not len(held):
@@ -321,11 +321,18 @@ def _pieces(
     if transient > 0:
         x = _follow(field, x, np.array([0.0, transient]), budget)[-1]
     states = _follow(field, x, _SPACING * unit * np.arange(n_pieces + 1), budget)[1:]
+    return states, _lengths(field, states), unit
+
+
+def _lengths(field: CountedField, states: np.ndarray) -> np.ndarray:
+    """The field's lengths (d,); where it has none, how far states (n, d) vary, or a share of their size."""
     length = field.inner.frame.length
-    if length is None:
-        length = np.maximum(states.std(axis=0), 1e-3 * np.abs(states).max())
-        length = np.where(length > 0, length, 1.0)
-    return states, length, unit
+    if length is not None:
+        return length
+    size = np.abs(states).max(axis=0)
+    size = np.where(size > _NOTHING * size.max(), size, size.max())  # a state that rests at 0 has none
+    length = np.maximum(states.std(axis=0), 1e-3 * size)
+    return np.where(length > 0, length, 1.0)
 
 
 def _jumps(field: CountedField, x: np.ndarray, length: np.ndarray) -> str:
@@ -340,12 +347,12 @@ def _jumps(field: CountedField, x: np.ndarray, length: np.ndarray) -> str:
 
 def _own_unit(field: CountedField, x0: np.ndarray, budget: int) -> tuple[np.ndarray, float]:
     """A state further on, and the time in which the orbit moves by its own size."""
-    fastest = _fastest_rate(field, x0[None])
+    fastest = _fastest_rate(field, x0[None], _lengths(field, x0[None]))
     window = 10.0 / fastest if fastest > 0 else 1.0
     for _ in range(12):
         states = _follow(field, x0, np.linspace(0.0, window, 401), budget)[200:]
         spread = states.std(axis=0)
-        moves = spread > 1e-9 * np.abs(states).max()
+        moves = spread > 1e-9 * _lengths(field, states)
         speed = field(states)[:, moves] / spread[moves]
         with np.errstate(over="ignore"):
             unit = 1.0 / np.sqrt(np.mean(speed**2)) if moves.any() else window / 10.0
@@ -358,14 +365,17 @@ def _own_unit(field: CountedField, x0: np.ndarray, budget: int) -> tuple[np.ndar
     return x0, unit
 
 
-def _fastest_rate(field: VectorField, x: np.ndarray) -> float:
-    """Largest norm of the Jacobian at rows of states, with states in units of their length scales."""
-    length = field.scales.length
-    jac = field.jacobian(x) * (length / length[:, None])
+def _fastest_rate(field: VectorField, x: np.ndarray, length: np.ndarray) -> float:
+    """Largest norm of the Jacobian at rows of states, with states in units of the field's lengths.
+
+    Or of those of the states (d,), where it is far smaller in these: then the field's are none of its states.
+    """
+    jac, units = field.jacobian(x), (field.scales.length, length)
     if not np.isfinite(jac).all():
         raise _Failure(Status.NON_FINITE)
     with np.errstate(over="ignore"):
-        fastest = float(np.linalg.norm(jac, axis=(1, 2)).max())
+        norms = [float(np.linalg.norm(jac * (u / u[:, None]), axis=(1, 2)).max()) for u in units]
+    fastest = norms[0] if norms[0] <= _OTHER_UNITS * norms[1] else norms[1]
     if not np.isfinite(fastest):
         raise _Failure(Status.NON_FINITE)
     return fastest
@@ -426,7 +436,7 @@ class _Estimate:
     def _choose_segment(self) -> float:
         """Duration over which the tangent vectors part by `_SPREAD` at most."""
         longest = _LONGEST_SEGMENT * self.unit
-        fastest = _fastest_rate(self.field, self.x)
+        fastest = _fastest_rate(self.field, self.x, self.length)
         duration = 0.1 / fastest if fastest > 0 else longest
         for _ in range(_PILOT):
             self._advance(min(duration, longest))

@@ -11,6 +11,7 @@ _POINTS = 48  # of a line to begin with
 _STEEPEST = 3  # intervals of a line, for each component, in which a jump is looked for
 _HALVINGS = 44  # of an interval: to 1e-13 of the line, where a slope of 1e9 still leaves 1e-4
 _LASTING = 0.05  # share of the change over the first interval that a jump still makes over the last
+_NOTHING = 1e-6  # speeds: a change over the first interval that is rounding, or no matter
 _LARGE = 1e6  # speeds beyond which a field that changes sign has a pole
 _FLAT = 1e-9  # of the size, by which the places of jumps may differ if they are at one value of a state
 _LINES = 16  # through a region
@@ -68,7 +69,7 @@ def discontinuities(
     lines, _, components = np.indices(steepest.shape)
     line, place, component = lines.ravel(), steepest.ravel(), components.ravel()
     first = change[line, place, component]
-    keep = first > 0
+    keep = first > _NOTHING
     line, place, component, first = line[keep], place[keep], component[keep], first[keep]
     if not len(line):
         return []

@@ -184,6 +184,8 @@ class Given(NamedTuple):
             if its_dim != dim:
                 raise ValueError(f"{caller}: expected {part} of dimension {dim}, got {its_dim}.")
         names = None if state_names is None else tuple(str(name) for name in state_names)
+        if names is not None and len(set(names)) < len(names):
+            raise ValueError(f"{caller}: expected different state_names, got {list(names)}.")
         if region is not None and region.is_named and (names is not None or context is None):
             region = region.of_states([f"x{i}" for i in range(dim)] if names is None else names, caller)
         return cls(context, names, region, scales)

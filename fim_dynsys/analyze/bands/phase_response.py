@@ -206,10 +206,10 @@ def phase_response(
     with time_limit("phase_response", max_seconds):
         if cycles is None:
             cycles = limit_cycles(field, box, seed=seed, progress=progress)
-    if not which < len(cycles):
+    if not (which < len(cycles) and cycles.stable[which]):
         raise ValueError(
-            f"phase_response: expected the number of a cycle below {len(cycles)}, got {which}; "
-            f"{len(cycles)} were found in {cycles.region}."
+            f"phase_response: expected the number of a stable cycle, got {which}; of {len(cycles)} found in "
+            f"{cycles.region}, {int(cycles.stable.sum())} are stable."
         )
     orbit, period = cycles.orbits[which], float(cycles.period[which])
     share = np.arange(n_phases) / n_phases

@@ -11,6 +11,7 @@ from scipy.special import betaincinv
 
 from fim_dynsys.analyze.bands.draws import drawn_fields
 from fim_dynsys.analyze.bifurcation.measured import DataBifurcations
+from fim_dynsys.analyze.equilibria.kinds import AXIS
 from fim_dynsys.analyze.results import (
     Effort,
     FieldLike,
@@ -217,6 +218,13 @@ def tipping(
     found = ~np.isnan(rest).any(axis=(1, 2))
     if not found.any():
         raise ValueError(f"tipping: expected an equilibrium near {x0.tolist()} at the start, found none.")
+    repels = found & system.repels(rest[:, 0])
+    if repels[found].all():
+        raise ValueError(
+            f"tipping: expected a stable equilibrium near {x0.tolist()} at the start, got an unstable one at "
+            f"{rest[found][0, 0].tolist()}; give a state near the one that is left."
+        )
+    found &= ~repels
     paths = _Paths(system, rest, np.flatnonzero(found), n_paths, limit)
     times, away, by_member = paths.run(duration, end, n, intensity, seed, progress)
     weights = system.weights[found] / system.weights[found].sum()
@@ -326,6 +334,15 @@ class _System:
     def fields(self, share: float) -> tuple[VectorField, ...]:
         p = 0.0 if self.ramp is None else self.parameter(share)
         return tuple(at(p) for at in self.at)
+
+    def repels(self, rest: np.ndarray) -> np.ndarray:
+        """Whether each member's field leads away from its own state (m, d) at the start, (m,)."""
+        away = np.zeros(len(rest), dtype=bool)
+        for k, (field, x) in enumerate(zip(self.fields(0.0), rest, strict=True)):
+            if np.isfinite(x).all():
+                values = np.linalg.eigvals(field.jacobian(x[None])[0])
+                away[k] = values.real.max() > AXIS * np.abs(values).max()
+        return away
 
     def rest(self, x0: np.ndarray) -> np.ndarray:
         """The equilibrium of each member at each level of the ramp, (m, levels, d).
@@ -467,4 +484,5 @@ def _interval(
     order = np.argsort(values)
     total = np.cumsum(np.repeat(weights / _QUANTILES, _QUANTILES)[order])
     low, high = values[order][np.minimum(np.searchsorted(total, [tail, 1.0 - tail]), len(values) - 1)]
-    return float(low), float(high)
+    probability = float(weights @ by_member)  # of no paths or all, Jeffreys' quantiles leave it out
+    return min(float(low), probability), max(float(high), probability)

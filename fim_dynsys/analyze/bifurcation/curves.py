@@ -158,6 +158,8 @@ def bifurcation_curves(
     check_whole("bifurcation_curves", 1, max_points=max_points, budget=budget)
     check_flags("bifurcation_curves", cycles=cycles)
     q0 = check_number("bifurcation_curves", "q0", float(q_range[0]) if q0 is None else q0)
+    if not min(q_range) <= q0 <= max(q_range):
+        raise ValueError(f"bifurcation_curves: expected q0 within {tuple(map(float, q_range))}, got {q0:g}.")
     with time_limit("bifurcation_curves", max_seconds):
         return _curves_from(plane, x0, p_range, q_range, q0, region, p0, cycles, max_points, budget, progress)
 
@@ -226,6 +228,7 @@ class _CurveProblem(Problem):
     located_to = 1e-9
     may_close = True
     turn = 0.12
+    parameters = 2
     converged = 1e-9  # differences of differenced Jacobians allow no more
 
     def __init__(self, system: System, n: int) -> None:
@@ -465,6 +468,7 @@ class _Explorer:
         x, p = curve.x[number], float(curve.p[number])
         hopf = Bifurcation(_HOPF, p, x, 0.0, values, 1.0, 2.0 * np.pi / float(omega))
         equations = Equations(system.plane.family(q), system.p_range, system.region, [x])
+        equations = equations.fitted(curve.x) or equations
         branches = follow_cycles(equations, [hopf], self.spend, _BRIEF, self.budget)
         system.points += equations.points
         self.explore_cycles(branches, q)

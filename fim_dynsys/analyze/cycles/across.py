@@ -7,12 +7,17 @@ from fim_dynsys.analyze.jumps import Discontinuity, discontinuities
 from fim_dynsys.analyze.tangent import carry_by_neighbours
 from fim_dynsys.fields.base import VectorField
 
+_RESTS = 1e-7  # of its size, by which a state moves in a turn: less is rounding
 _CHORD = 16  # samples of an orbit from end to end of the lines on which jumps are looked for
 
 
 def jumps_along(field: VectorField, orbit: np.ndarray) -> list[Discontinuity]:
     """Places near an orbit (k, d), given at equal times, at which the field jumps."""
     speed = np.sqrt(np.mean(field(orbit) ** 2, axis=0))
+    extent, size = np.ptp(orbit, axis=0), np.abs(orbit).max(axis=0)
+    moves = extent > _RESTS * size
+    rate = float(np.max(speed[moves] / extent[moves], initial=0.0))
+    speed = np.maximum(speed, _RESTS * rate * size)
     speed = np.where(speed > 0, speed, 1.0)
     return discontinuities(field, orbit[:-_CHORD:_CHORD], orbit[_CHORD::_CHORD], speed)
 

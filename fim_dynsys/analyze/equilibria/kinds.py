@@ -19,8 +19,12 @@ class Kind(StrEnum):
     UNSTABLE_FOCUS = "unstable focus"
     SADDLE = "saddle"
     SADDLE_FOCUS = "saddle-focus"
+    SADDLE_CENTRE = "saddle-centre"
+    """A complex pair on the imaginary axis, and states that leave along another direction."""
     CENTRE_LIKE = "centre-like"
     """A complex pair on the imaginary axis: nonlinear terms decide."""
+    DEGENERATE_UNSTABLE = "degenerate, unstable"
+    """A zero eigenvalue, and states that leave along another direction."""
     DEGENERATE = "degenerate"
     """A zero eigenvalue: nonlinear terms decide, or the equilibrium is not isolated."""
     SLOW = "slow point"
@@ -87,8 +91,9 @@ def classify(values: np.ndarray, singular: np.ndarray, rate: float) -> np.ndarra
     stable, unstable = (real < 0).all(axis=1), (real > 0).all(axis=1)
     signs = np.select([stable, unstable], [0, 1], 2)
     kinds = np.array(_BY_SIGNS, dtype=object)[signs, turns.astype(int)]
-    kinds[neutral] = Kind.CENTRE_LIKE
-    kinds[zero] = Kind.DEGENERATE
+    leaves = ((real > AXIS * modulus) & (modulus > AXIS * rate)).any(axis=1)
+    kinds[neutral] = np.where(leaves, Kind.SADDLE_CENTRE, Kind.CENTRE_LIKE)[neutral]
+    kinds[zero] = np.where(leaves, Kind.DEGENERATE_UNSTABLE, Kind.DEGENERATE)[zero]
     return kinds
 
 

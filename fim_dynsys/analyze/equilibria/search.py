@@ -50,7 +50,6 @@ _BEYOND_EDGE = 1e-6  # lengths from a zero within which a field that is undefine
 _FINER_FROM_EDGE = 1e-8 / 256  # step of the second of two one-sided differences, in lengths
 _DIVERGES = 1.05  # ratio of one-sided derivatives at steps of ratio 256 from which they are infinite: log h
 _FALLS = 4.0  # likewise from which they are 0: h^0.25
-_STEEP = 30.0  # slope in units of the scales from which a zero may be one of two sides of a jump
 _WORTH_A_LOOK = 20_000  # field evaluations spent in vain, after which jumps are looked for
 _ACROSS, _JUMPS = 1e-9, 1e-3  # lengths across a zero, and the change of the field in speeds that is a jump
 _ON_THE_LINE, _BISECTIONS = 1025, 60  # places at which the sign is looked at; halvings between two of them
@@ -234,7 +233,7 @@ class Search:
             jac[~np.isfinite(jac).all(axis=(1, 2))] = 0.0
         self.index = np.linalg.slogdet(jac)[0]
         self.index[self.at_domain_edge] = np.nan
-        self.on_jump = self._jumps_at(x, np.abs(jac).max(axis=(1, 2)) > _STEEP)
+        self.on_jump = self._jumps_at(x)
         self.index[self.on_jump] = np.nan
         self.checker.undefined = bool(self.at_domain_edge.any())
         singular = np.flatnonzero(self.roots.slope <= _SINGULAR)
@@ -254,10 +253,10 @@ class Search:
         f = self.meter.rhs((x[:, None] + steps).reshape(-1, d)).reshape(n, -1)
         return np.isnan(f).any(axis=1)
 
-    def _jumps_at(self, x: np.ndarray, steep: np.ndarray) -> np.ndarray:
-        """Which of the steep zeros are those of one side of a jump, (n,) of bool."""
+    def _jumps_at(self, x: np.ndarray) -> np.ndarray:
+        """Which of the zeros are those of one side of a jump, (n,) of bool."""
         d, jumps = x.shape[1], np.zeros(len(x), dtype=bool)
-        rows = np.flatnonzero(steep & ~self.at_domain_edge)
+        rows = np.flatnonzero(~self.at_domain_edge)
         if len(rows) and self.meter.affords(2 * d * len(rows)):
             steps = _ACROSS * self.scales.length * np.concatenate([np.eye(d), -np.eye(d)])
             f = self.meter.rhs((x[rows, None] + steps).reshape(-1, d)) / self.scales.speed

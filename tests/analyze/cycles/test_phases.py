@@ -80,7 +80,7 @@ def test_bands_over_draws_hold_the_spread_of_their_curves():
 
 
 def test_what_is_not_there_is_said():
-    with pytest.raises(ValueError, match="0 were found"):
+    with pytest.raises(ValueError, match="of 0 found"):
         phase_response(systems.get("damped_oscillator").field(), n_phases=16)
     repelling = CallableField(lambda x: -twisted(0.0)(x), 2)
     with pytest.raises(ValueError, match="stable"):

@@ -1,0 +1,91 @@
+"""Questions whose answers were wrong in silence: they are right, refused or said to be open."""
+
+import numpy as np
+import pytest
+
+from fim_dynsys import CallableField, SymbolicField, analyze
+from fim_dynsys.analyze.equilibria.kinds import Kind
+
+BOX = [(-2.0, 2.0), (-2.0, 2.0)]
+
+
+def field(expressions, names):
+    return SymbolicField(expressions, {}, state_names=list(names))
+
+
+def test_states_have_different_names():
+    with pytest.raises(ValueError, match=r"different state_names, got \['x', 'x'\]"):
+        SymbolicField(["x", "2*x"], {}, state_names=["x", "x"])
+    with pytest.raises(ValueError, match="different state_names"):
+        CallableField(lambda x: x, 2, state_names=["a", "a"])
+
+
+def test_a_second_parameter_begins_within_its_range():
+    plane = SymbolicField(["p+q*x-x**3"], {"p": 0.0, "q": 1.0}, state_names=["x"]).plane(["p", "q"])
+    with pytest.raises(ValueError, match=r"expected q0 within \(-1\.0, 2\.0\), got 5"):
+        analyze.bifurcation_curves(plane, [-1.5], (-2, 2), (-1, 2), q0=5)
+
+
+@pytest.mark.parametrize("right", ["-x", "-x-x**3"])
+def test_a_centre_has_no_phase_response(right):
+    with pytest.raises(ValueError, match="expected the number of a stable cycle"):
+        analyze.phase_response(field(["y", right], "xy"), BOX)
+
+
+def test_an_unstable_equilibrium_does_not_tip():
+    well = field(["x-x**3"], "x")
+    with pytest.raises(ValueError, match=r"stable equilibrium near \[0\.3\] at the start, got an unstable"):
+        analyze.tipping(well, [0.3], 50.0, noise=0.1, region={"x": (-2, 2)})
+    found = analyze.tipping(well, [-1.0], 50.0, noise=0.1, region={"x": (-2, 2)})
+    assert found.interval[0] <= found.probability <= found.interval[1]
+
+
+def test_an_eigenvalue_that_leaves_decides_beside_a_pair_on_the_axis_or_a_zero():
+    henon = field(["px", "py", "-x-2*x*y", "-y-x**2+y**2"], ["x", "y", "px", "py"])
+    points = analyze.fixed_points(henon, [(-1.5, 1.5)] * 4)
+    assert sorted(map(str, points.kind)) == ["centre-like", *["saddle-centre"] * 3]
+    assert [Kind(k).stable for k in points.kind if k == Kind.SADDLE_CENTRE] == [False] * 3
+    point = Kind(analyze.fixed_points(field(["x", "-y**3"], "xy"), BOX).kind[0])
+    assert point is Kind.DEGENERATE_UNSTABLE and point.stable is False
+    points.plot()
+
+
+def test_zeros_on_one_side_of_a_relay_are_no_equilibria():
+    relay = field(["v", "-x-0.5*v+sign(v)"], "xv")
+    points = analyze.fixed_points(relay, {"x": (-5, 5), "v": (-5, 5)})
+    assert not any(Kind(kind).stable for kind in points.kind)
+
+
+def test_exponents_do_not_depend_on_the_units_of_single_states():
+    s = 1e3
+    lorenz = field(
+        [f"10*(y/{s}-x)", f"(x*(28-z*{s})-y/{s})*{s}", f"(x*y/{s}-8/3*z*{s})/{s}"], ["x", "y", "z"]
+    )
+    found = analyze.lyapunov(lorenz, [1.0, s, 20.0 / s], budget=600_000)
+    assert found.exponents == pytest.approx([0.906, 0.0, -14.57], abs=0.1)
+
+
+def test_a_torus_has_two_dimensions():
+    turns = [
+        "x*(1-x**2-y**2)-y",
+        "y*(1-x**2-y**2)+x",
+        "z*(1-z**2-w**2)-1.6180339887*w",
+        "w*(1-z**2-w**2)+1.6180339887*z",
+    ]
+    assert analyze.lyapunov(field(turns, "xyzw"), [1.0, 0.0, 1.0, 0.0]).dimension == pytest.approx(2.0)
+
+
+def test_short_records_are_not_called_chaotic():
+    t = np.arange(150)
+    assert np.isnan(analyze.zero_one_test(np.sin(t) + np.sin(np.sqrt(2.0) * t)))
+
+
+@pytest.mark.parametrize("rest", ["1-z", "2*(0.3-z)", "z*(1-z**2)"])
+def test_a_state_that_rests_on_a_cycle_does_not_jump(rest):
+    turns = field(["x*(1-x**2-y**2)-y", "y*(1-x**2-y**2)+x", rest], "xyz")
+    found = analyze.limit_cycles(turns, [(-2, 2)] * 3)
+    assert "jumps" not in str(found)
+    leaving = {"1-z": -1.0, "2*(0.3-z)": -2.0, "z*(1-z**2)": -2.0}[rest]
+    expected = np.sort(np.exp(2.0 * np.pi * np.array([0.0, leaving, -2.0])))
+    stable = np.flatnonzero(found.stable)[0]
+    assert np.sort(np.abs(found.multipliers[stable])) == pytest.approx(expected, rel=1e-4)
