@@ -43,9 +43,9 @@ def test_an_unstable_equilibrium_does_not_tip():
 def test_an_eigenvalue_that_leaves_decides_beside_a_pair_on_the_axis_or_a_zero():
     henon = field(["px", "py", "-x-2*x*y", "-y-x**2+y**2"], ["x", "y", "px", "py"])
     points = analyze.fixed_points(henon, [(-1.5, 1.5)] * 4)
-    assert sorted(map(str, points.kind)) == ["centre-like", *["saddle-centre"] * 3]
-    assert [Kind(k).stable for k in points.kind if k == Kind.SADDLE_CENTRE] == [False] * 3
-    point = Kind(analyze.fixed_points(field(["x", "-y**3"], "xy"), BOX).kind[0])
+    assert sorted(kind.value for kind in points.kind) == ["centre-like", *["saddle-centre"] * 3]
+    assert [k.stable for k in points.kind if k is Kind.SADDLE_CENTRE] == [False] * 3
+    (point,) = analyze.fixed_points(field(["x", "-y**3"], "xy"), BOX).kind
     assert point is Kind.DEGENERATE_UNSTABLE and point.stable is False
     points.plot()
 
@@ -53,7 +53,7 @@ def test_an_eigenvalue_that_leaves_decides_beside_a_pair_on_the_axis_or_a_zero()
 def test_zeros_on_one_side_of_a_relay_are_no_equilibria():
     relay = field(["v", "-x-0.5*v+sign(v)"], "xv")
     points = analyze.fixed_points(relay, {"x": (-5, 5), "v": (-5, 5)})
-    assert not any(Kind(kind).stable for kind in points.kind)
+    assert not any(kind.stable for kind in points.kind)
 
 
 def test_exponents_do_not_depend_on_the_units_of_single_states():

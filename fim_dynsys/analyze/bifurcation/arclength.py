@@ -6,7 +6,7 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -53,9 +53,10 @@ from fim_dynsys.analyze.tracing.curve import (
     corrected,
     dense_linear,
     events_between,
+    limit_between,
     trace,
 )
-from fim_dynsys.analyze.tracing.equations import Equations
+from fim_dynsys.analyze.tracing.equations import ROOT, Equations
 from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import check_flags, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
@@ -75,6 +76,11 @@ _SAME_POINT = 1e-5
 _KINK = 1e-4  # share of the usual steps at a kink: it leaves an error of 1e-7 lengths, rounding one of 1e-9
 _VANISHING = 1e-7  # scaled Lyapunov coefficient, or smallest distance |Re lambda|, that is taken for zero
 _FOLLOWED = 0.8  # of the budget for branches of cycles from Hopf points; the rest for what explosions end
+# Of the range: so far beyond its ends, and half of it beside a start, test functions are more than rounding.
+_BESIDE = 1e-3
+_EDGE = 1e-9  # of the range: what is solved for as near to an end lies on it
+# Eigenvalue near an end, or at a start, that may vanish there: at a fold a rounding of 1e-12 leaves its root.
+_SINGULAR = 1e-5
 _NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a minimum is a near miss
 
 
@@ -265,12 +271,15 @@ def follow(
     explorer = _Explorer(equations, max_points, budget, bar)
     for root in roots:
         explorer.explore(root)
+    explorer = explorer.in_fitting_units().beyond_the_ends()
+    spent, equations = equations, explorer.equations
     branches = list(explorer.branches)
     if cycles:
         births = [b for branch in branches for b in branch.bifurcations if b.kind in _BIRTHS]
         share = int(_FOLLOWED * budget)
         branches += follow_cycles(equations, births, explorer.spend, max_points, share, doublings)
         branches += follow_beyond(equations, branches, explorer.spend, max_points, doublings)
+    spent.points = equations.points
     return explorer.result(branches, len(roots))
 
 
@@ -289,9 +298,10 @@ class _Curve(Problem):
     located_to = 1e-4
     may_close = True
     turn = 0.12  # 7 degrees: a half circle takes 26 steps
+    parameters = 1
 
-    def __init__(self, equations: Equations) -> None:
-        self.equations = equations
+    def __init__(self, equations: Equations, beyond: float = 0.0) -> None:
+        self.equations, self.beyond = equations, beyond
         self.metric = np.ones(equations.family.dim + 1)
 
     def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
@@ -320,7 +330,7 @@ class _Curve(Problem):
     def margins(self, point: Point) -> dict[BranchEnd, float]:
         _, p = self.equations.unscaled(point.u[:-1], point.u[-1])
         return {
-            BranchEnd.P_RANGE: self.equations.room_in_range(p),
+            BranchEnd.P_RANGE: self.equations.room_in_range(p) + self.beyond,
             BranchEnd.REGION: self.equations.room_in_region(point.u[:-1]),
         } | self.equations.room_in_support(point.u[:-1], point.u[-1])
 
@@ -349,6 +359,9 @@ class _Curve(Problem):
     def _branch_point(self, located: Point, before: Point, near: float) -> tuple[Point, Bifurcation]:
         u, residual = solve_branch_point(self.equations, located.u)
         _demand(residual < EXACT and np.linalg.norm(u - located.u) < near)
+        # So near, any direction between the branches solves the linear equations: the way there tells which.
+        way, length = u - before.u, float(np.linalg.norm(u - before.u))
+        located = replace(located, tangent=way / length if length > _SAME_POINT else before.tangent)
         return self._event(located, before, u, BifurcationKind.BRANCH_POINT, residual)
 
     def _fold(self, located: Point, before: Point, near: float) -> tuple[Point, Bifurcation]:
@@ -375,7 +388,7 @@ class _Curve(Problem):
             fine = copy(self.equations)
             fine.family = _FineFamily(self.equations.family, x)
             u, omega, residual = solve_hopf(fine, u, eigenvalue)
-        size = np.mean(self.equations.length) ** 2
+        size = np.mean(self.equations.unit) ** 2
         vanishes = coefficient is not None and abs(coefficient) * size < _VANISHING
         return [
             self._event(
@@ -427,13 +440,19 @@ def _demand(condition: bool | np.bool_) -> None:
 
 
 class _Explorer:
-    """Follows branches of equilibria from starts and from the branch points on the way."""
+    """Follows branches of equilibria from starts and from the branch points on the way.
 
-    def __init__(self, equations: Equations, max_points: int, budget: int, bar: tqdm | None) -> None:
+    They are followed beyond the ends of the range by a share of it, and cut there.
+    """
+
+    def __init__(
+        self, equations: Equations, max_points: int, budget: int, bar: tqdm | None, beyond: float = 0.0
+    ) -> None:
         self.bar = bar
-        self.equations, self.curve = equations, _Curve(equations)
+        self.equations, self.curve, self.within = equations, _Curve(equations, beyond), _Curve(equations)
         self.max_points, self.budget = max_points, budget
         self.iterations = 0
+        self.roots: list[np.ndarray] = []
         self.branches: list[Branch] = []
         # Branch points, each with the tangents followed there.
         self.crossings: list[tuple[np.ndarray, list[np.ndarray]]] = []
@@ -466,6 +485,7 @@ class _Explorer:
 
     def explore(self, u: np.ndarray) -> None:
         """Follow the branch through a root, and those that cross it."""
+        self.roots.append(u)
         if any(_lies_on(u, curve) for curve in self.curves):
             return
         tangent = np.linalg.svd(self.equations.matrix(u))[2][-1]
@@ -479,6 +499,88 @@ class _Explorer:
                 self._follow(u, across, crossed=True)
             done += 1
 
+    def in_fitting_units(self) -> _Explorer:
+        """Itself, or one that followed the same in units of the states, where these stay small."""
+        states = [branch.x for branch in self.branches]
+        equations = self.equations.fitted(np.concatenate(states)) if states and self.spend(0) else None
+        if equations is None:
+            return self
+        other = self._another(equations)
+        places = [self.equations.unscaled(u[:-1], u[-1]) for u in self.roots]
+        try:
+            for x, p in places:
+                other.explore(equations.root(x, p))
+        except ValueError:  # in these units it is no equilibrium
+            return self._instead_of(other)
+        return other
+
+    def beyond_the_ends(self) -> _Explorer:
+        """Itself, or one that followed the branches across what may happen at a start or an end of the range.
+
+        There, test functions are rounding, and a step may find no point to land on.
+        """
+        fastest = max((float(np.abs(b.eigenvalues).max()) for b in self.branches), default=0.0)
+        if not self.spend(0) or not self._misses(fastest):
+            return self
+        other = self._another(copy(self.equations), _BESIDE)
+        try:
+            for u in self.roots:
+                other.explore(other._beside(u, fastest))
+        except (ValueError, ArithmeticError):  # the family is not defined beyond
+            return self._instead_of(other)
+        stuck, before = (
+            sum(branch.ends.count(BranchEnd.STEP) for branch in explorer.branches)
+            for explorer in (other, self)
+        )
+        return other if other.branches and stuck <= before else self._instead_of(other)
+
+    def _another(self, equations: Equations, beyond: float = 0.0) -> _Explorer:
+        other = _Explorer(equations, self.max_points, self.budget, self.bar, beyond)
+        other.iterations = self.iterations
+        return other
+
+    def _instead_of(self, other: _Explorer) -> _Explorer:
+        """Itself, with the effort of another one added."""
+        self.iterations, self.equations.points = other.iterations, other.equations.points
+        return self
+
+    def _misses(self, fastest: float) -> bool:
+        """Whether a bifurcation at a start or at an end of the range may have been missed."""
+        if any(self._is_singular(u, fastest) for u in self.roots):
+            return True
+        for branch in self.branches:
+            for k, end in zip((0, -1), branch.ends, strict=True):
+                landed = self.equations.room_in_range(branch.p[k]) < _EDGE
+                vanishes = np.abs(branch.eigenvalues[k].real).min() <= _SINGULAR * fastest
+                if end is BranchEnd.P_RANGE and (vanishes or not landed):
+                    return True
+        return False
+
+    def _is_singular(self, u: np.ndarray, fastest: float) -> bool:
+        values = np.linalg.eigvals(self.equations.jacobian(u)).real / self.equations.time
+        return bool(np.abs(values).min() <= _SINGULAR * fastest)
+
+    def _beside(self, u: np.ndarray, fastest: float) -> np.ndarray:
+        """A root a little away from one at which an eigenvalue may vanish; else the same."""
+        if not self._is_singular(u, fastest):
+            return u
+        _, sizes, directions = np.linalg.svd(self.equations.matrix(u))
+        found = []
+        for way in (1.0, -1.0):
+            if sizes[-1] > _SINGULAR * fastest * self.equations.time:
+                start = self.curve.start(u, way * directions[-1])
+                outcome = corrected(self.curve, start, _BESIDE / 2.0, self.spend)
+                found += [] if outcome is None else [outcome[0].u]
+            else:  # branches cross: each of them will do
+                x, p = self.equations.unscaled(u[:-1], u[-1] + way * _BESIDE / 2.0)
+                other, residual = self.equations.find_root(x, p)
+                near = np.linalg.norm(other - u) < np.sqrt(_BESIDE) * max(1.0, float(np.linalg.norm(u)))
+                found += [other] if residual < ROOT and near else []
+        return max(found, key=self._room, default=u)
+
+    def _room(self, u: np.ndarray) -> float:
+        return self.equations.room_in_range(self.equations.unscaled(u[:-1], u[-1])[1])
+
     def _follow(self, u: np.ndarray, tangent: np.ndarray, crossed: bool = False) -> None:
         ahead = trace(self.curve, self.curve.start(u, tangent, crossed), self.spend, self.max_points)
         points, events, end = ahead.points, ahead.events, ahead.end
@@ -489,12 +591,71 @@ class _Explorer:
             events = [(shift - i, event) for i, event in reversed(behind.events)] + [
                 (shift + i, event) for i, event in events
             ]
-            turned = [replace(point, tangent=-point.tangent) for point in behind.points[:0:-1]]
-            points = turned + points
+            points = [_turned(point) for point in behind.points[:0:-1]] + points
             ends = behind.end, end
         ends = self._explained(ends[0], points[0]), self._explained(ends[1], points[-1])
-        events = [(i, event) for i, event in events if self._is_new(points[i], event)]
         points, events = self._with_near_misses(points, events)
+        if self.curve.beyond == 0.0:
+            self._add(points, events, ends)
+            return
+        for piece in self._pieces(points, events, ends):
+            self._add(*piece)
+
+    def _pieces(
+        self, points: list[Point], events: list[tuple[int, Bifurcation]], ends: tuple[BranchEnd, BranchEnd]
+    ) -> Iterator[tuple[list[Point], list[tuple[int, Bifurcation]], tuple[BranchEnd, BranchEnd]]]:
+        """Pieces of a branch within the range of the parameter, from edge to edge."""
+        inside = [self._room(point.u) > -_EDGE for point in points]
+        points = [self._on_edge(point) for point in points]
+        known = [(i, replace(event, p=self._snapped(event.p))) for i, event in events]
+        known = [(i, event) for i, event in known if self.equations.room_in_range(event.p) >= 0]
+        steps = np.flatnonzero(np.diff([False, *inside, False]))
+        for first, last in zip(steps[::2], steps[1::2] - 1, strict=True):
+            piece, shift = points[first : last + 1], int(first)
+            if first > 0:
+                edge = self._edge(_turned(points[first]), _turned(points[first - 1]))
+                piece, shift = [*map(_turned, edge), *piece], shift - len(edge)
+            if last < len(points) - 1:
+                piece = [*piece, *self._edge(points[last], points[last + 1])]
+            # What is solved for between two points is noted at one of them, here at the one within.
+            kept = [
+                (min(max(i, first), last) - shift, event) for i, event in known if first - 1 <= i <= last + 1
+            ]
+            # The rest of a branch that only touches the range is known from the one it touches.
+            if len(piece) > 1 or any(self._crossing_at(piece[i]) is None for i, _ in kept):
+                yield (
+                    piece,
+                    kept,
+                    (
+                        BranchEnd.P_RANGE if first > 0 else ends[0],
+                        BranchEnd.P_RANGE if last < len(points) - 1 else ends[1],
+                    ),
+                )
+
+    def _snapped(self, p: float) -> float:
+        """The parameter value, or the end of the range where it is as near as can be told."""
+        equations = self.equations
+        nearer = min((equations.low, equations.high), key=lambda end: abs(end - p))
+        return nearer if abs(equations.room_in_range(p)) <= _EDGE else p
+
+    def _on_edge(self, point: Point) -> Point:
+        """The point, at an end of the range where it is as near as can be told."""
+        if abs(self._room(point.u)) > _EDGE:
+            return point
+        u = point.u.copy()
+        u[-1] = np.round(u[-1])  # the ends are 0 and 1
+        return replace(point, u=u)
+
+    def _edge(self, here: Point, there: Point) -> list[Point]:
+        """The point at an end of the range between one within and one beyond; none where `here` is."""
+        edge = here if self._room(here.u) < _EDGE else limit_between(self.within, here, there, self.spend)
+        return [] if edge is here else [edge]
+
+    def _add(
+        self, points: list[Point], events: list[tuple[int, Bifurcation]], ends: tuple[BranchEnd, BranchEnd]
+    ) -> None:
+        """Note a branch, its bifurcations and what they are."""
+        events = [(i, event) for i, event in events if self._is_new(points[i], event)]
         self.curves.append(np.array([point.u for point in points]))
         circles = {
             i: circle_from(self.equations, points[i].u, points[i].info.n_unstable)
@@ -624,6 +785,10 @@ class _Explorer:
             bifurcations=tuple(events),
             ends=ends,
         )
+
+
+def _turned(point: Point) -> Point:
+    return replace(point, tangent=-point.tangent)
 
 
 def _distance(point: Point) -> float:

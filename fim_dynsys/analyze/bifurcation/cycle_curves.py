@@ -119,6 +119,7 @@ class _CycleCurve(Cycles):
         assert branch.phases is not None
         equations = Equations(system.plane.family(system.q_first), system.p_range, system.region)
         equations.centre, equations.length = system.centre[:-2], system.size[:-2]
+        equations.unit = equations.length
         equations.time = system.time
         self.system, self.kind = system, kind
         self.along = np.zeros(2)

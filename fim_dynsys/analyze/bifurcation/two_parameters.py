@@ -7,6 +7,7 @@ import numpy as np
 from fim_dynsys.analyze.results import Result, Table, Variables, counted
 from fim_dynsys.analyze.tracing.branches import BifurcationKind, Branch
 from fim_dynsys.analyze.tracing.curve import BranchEnd
+from fim_dynsys.analyze.tracing.equations import ROOT
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.plane import FieldPlane
 from fim_dynsys.regions import Region
@@ -198,7 +199,7 @@ class System:
         states = np.concatenate([branch.x for branch in branches])
         d = states.shape[1]
         ranges = np.sort(np.array([p_range, q_range], dtype=float), axis=1)
-        size = np.maximum(1.0, np.abs(states).max(axis=0)) if region is None else region.size / 2.0
+        size = _sizes(states) if region is None else region.size / 2.0
         self.centre = np.concatenate([np.zeros(d) if region is None else region.centre, ranges[:, 0]])
         self.size = np.concatenate([size, ranges[:, 1] - ranges[:, 0]])
         rates = np.concatenate([_rates(branch) for branch in branches])
@@ -255,6 +256,12 @@ class System:
             BranchEnd.P_RANGE: float(np.minimum(z[-2:], 1.0 - z[-2:]).min()),
             BranchEnd.REGION: float(limit - np.abs(z[:-2]).max()),
         }
+
+
+def _sizes(states: np.ndarray) -> np.ndarray:
+    """Length of each state among states (n, d): one, less only where all are smaller."""
+    largest = np.abs(states).max(axis=0)
+    return np.maximum(min(1.0, float(largest.max())) if largest.max() > ROOT else 1.0, largest)
 
 
 def _or_nan(values: np.ndarray | None, curve: BifurcationCurve) -> np.ndarray:

@@ -92,8 +92,8 @@ def classify(values: np.ndarray, singular: np.ndarray, rate: float) -> np.ndarra
     signs = np.select([stable, unstable], [0, 1], 2)
     kinds = np.array(_BY_SIGNS, dtype=object)[signs, turns.astype(int)]
     leaves = ((real > AXIS * modulus) & (modulus > AXIS * rate)).any(axis=1)
-    kinds[neutral] = np.where(leaves, Kind.SADDLE_CENTRE, Kind.CENTRE_LIKE)[neutral]
-    kinds[zero] = np.where(leaves, Kind.DEGENERATE_UNSTABLE, Kind.DEGENERATE)[zero]
+    kinds[neutral], kinds[neutral & leaves] = Kind.CENTRE_LIKE, Kind.SADDLE_CENTRE
+    kinds[zero], kinds[zero & leaves] = Kind.DEGENERATE, Kind.DEGENERATE_UNSTABLE
     return kinds
 
 

@@ -19,6 +19,7 @@ _CONVERGED = 1e-11  # Newton step that is not taken any more, unless the problem
 _MAX_ITERATIONS = 8  # quadratic from a good guess; a step that takes more is better halved
 _SMALLEST_STEP = 1e-7  # 10,000 times the convergence: below it, tangents are rounding
 _LARGEST_STEP = 0.04  # a range, which is 1 wide, has then 25 points or more
+_LARGEST_SHARE = 0.1  # of a parameter's range in a step, however large the states
 _FIRST_STEP = 0.01  # of arclength, in units of the region and the parameter's range
 _SHORT_STEP = 1e-4  # below it, what cannot be separated is reported as it is
 _LARGEST_TURN = 3.0  # times the turn that a step is meant to make
@@ -146,6 +147,8 @@ class Problem(abc.ABC):
         Whether zeros that Newton's method does not reach are interpolated between points on both sides.
     turn : float
         Radians that the tangent is meant to turn in a step.
+    parameters : int
+        How many of the last unknowns are parameters, of which steps are short also where states are large.
     converged : float
         Newton step, relative to the unknowns, that is not taken any more.
     """
@@ -155,6 +158,7 @@ class Problem(abc.ABC):
     may_close: bool
     straddles: bool = False
     turn: float
+    parameters: int = 0
     converged: float = _CONVERGED
 
     @abc.abstractmethod
@@ -345,6 +349,27 @@ def events_between(problem: Problem, here: Point, there: Point, spend: Spend) ->
     return _Tracer(problem, spend, 0)._events(here, there, _SHORT_STEP)
 
 
+def limit_between(problem: Problem, here: Point, there: Point, spend: Spend) -> Point:
+    """The point where a curve reaches a limit between a point within and one beyond, both on it.
+
+    Parameters
+    ----------
+    problem : Problem
+        The equations.
+    here, there : Point
+        In the direction of travel.
+    spend : callable
+        Notes Newton iterations.
+
+    Returns
+    -------
+    Point
+        Itself `here` where none is found.
+    """
+    reached = _Tracer(problem, spend, 0)._limit(here, there)
+    return here if reached is None else reached[0]
+
+
 def _observed(problem: Problem, here: Point, u: np.ndarray, row: np.ndarray) -> Point:
     linear = problem.linearise(u, row)
     null = linear.null()
@@ -380,6 +405,14 @@ class _Tracer:
             except Jumped:
                 step /= 2
                 continue
+            closes = (
+                limit is None
+                and self.problem.may_close
+                and len(result.points) + len(found) > 3
+                and self.problem.passes(start, here, there)
+            )
+            if closes:  # what lies beyond the start has been met at first
+                found = [(point, e) for point, e in found if not self.problem.passes(start, here, point)]
             for point, event in found:
                 result.points.append(point)
                 result.events.append((len(result.points) - 1, event))
@@ -388,7 +421,7 @@ class _Tracer:
             if limit is not None:
                 result.end = limit[1]
                 return result
-            if self.problem.may_close and len(result.points) > 4 and self.problem.passes(start, here, there):
+            if closes:
                 result.points[-1] = start
                 result.end = BranchEnd.CLOSED
                 return result
@@ -420,7 +453,9 @@ class _Tracer:
         turn = np.arccos(np.clip(self.problem.product(here.tangent, there.tangent), -1.0, 1.0))
         factor = np.clip(self.problem.turn / max(turn, 1e-6), 0.5, 1.5) * (0.7 if iterations > 4 else 1.0)
         size = np.sqrt(self.problem.product(there.u, there.u))
-        return min(step * factor, _LARGEST_STEP * max(1.0, size))
+        ways = np.abs(there.tangent[len(there.tangent) - self.problem.parameters :])
+        share = _LARGEST_SHARE / max(float(ways.max(initial=0.0)), 1e-300)
+        return min(step * factor, _LARGEST_STEP * max(1.0, size), share)
 
     # ---------------------------------------------------------------- events and ends
 

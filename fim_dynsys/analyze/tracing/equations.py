@@ -1,5 +1,7 @@
 """f(x, p) = 0 in units in which lengths, the parameter range and time are of order one."""
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -13,7 +15,8 @@ ROOT = 1e-9
 
 _NEWTON_STEPS = 60  # a double root, halved in distance a step, is then at rounding
 _ROUNDING = 1e-12  # of the range of the parameter
-_ESCAPE = 1e6  # multiple of the length scale beyond which a branch without a region is given up
+_ESCAPE = 1e6  # multiple of the unit of length beyond which a branch without a region is given up
+_SMALL = 0.1  # of the assumed length: states that stay below it set the length themselves
 
 
 class Equations:
@@ -23,6 +26,10 @@ class Equations:
     ----------
     centre, length : ndarray (d,)
         x = centre + length * scaled x.
+    assumed : bool
+        Whether the lengths come from the starts alone.
+    unit : ndarray (d,)
+        The lengths before branches were found to need smaller ones.
     width, first : float
         p = first + width * scaled p.
     time : float
@@ -50,9 +57,24 @@ class Equations:
             self.length = family.scales.length
         else:
             self.length = np.full(family.dim, max(1.0, np.abs(starts).max()))
+        self.assumed, self.unit = region is None and family.scales is None, self.length
         self.time = 1.0 if family.scales is None else family.scales.time
         self.supported_only = False
         self.points = 0
+
+    def fitted(self, states: np.ndarray) -> "Equations | None":
+        """The same in the length of states (n, d), where one was assumed and all stay far below it."""
+        size = float(np.abs(states).max())
+        # Below `ROOT`, states are rounding.
+        if not (self.assumed and ROOT < (size / self.length).max() < _SMALL):
+            return None
+        return self.resized(size)
+
+    def resized(self, length: float) -> "Equations":
+        """The same in another length."""
+        other = copy(self)
+        other.length = np.full_like(self.length, length)
+        return other
 
     def unscaled(self, x: np.ndarray, p: float) -> tuple[np.ndarray, float]:
         """States (..., d) and parameter value of scaled ones."""
@@ -106,8 +128,9 @@ class Equations:
 
     def room_in_region(self, x: np.ndarray) -> float:
         """Distance of scaled states (..., d) from the nearest edge of the region; negative outside."""
-        limit = _ESCAPE if self.region is None else 1.0
-        return float(limit - np.abs(x).max())
+        if self.region is None:
+            return float((_ESCAPE * self.unit / self.length - np.abs(x)).min())
+        return float(1.0 - np.abs(x).max())
 
     def room_in_support(self, x: np.ndarray, p: float) -> dict[BranchEnd, float]:
         """By how much scaled states (..., d) are supported at least, where branches end for want of it."""

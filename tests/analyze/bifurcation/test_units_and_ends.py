@@ -1,0 +1,164 @@
+"""Continuation in small units, and of what happens exactly at the start or at an end of the range."""
+
+import numpy as np
+import pytest
+
+from fim_dynsys import SymbolicField
+from fim_dynsys.analyze.bifurcation.arclength import continuation
+from fim_dynsys.analyze.bifurcation.curves import bifurcation_curves
+from fim_dynsys.analyze.tracing.curve import BranchEnd
+from fim_dynsys.analyze.tracing.equations import Equations
+
+PITCHFORK = (["r*x - x**3"], ["x"])
+TRANSCRITICAL = (["r*x - x**2"], ["x"])
+HOPF = (["r*x - y - x*(x**2 + y**2)", "x + r*y - y*(x**2 + y**2)"], ["x", "y"])
+LORENZ = (["10*(y - x)", "x*(r - z) - y", "x*y - 8/3*z"], ["x", "y", "z"])
+
+
+def family(equations, names):
+    return SymbolicField(equations, {"r": 0.0}, state_names=names).family("r")
+
+
+def kinds(result):
+    # Minima of |Re lambda|, which tell cusps and what is degenerate, are located to 1e-9 at best.
+    return sorted((b.kind.value, round(b.p, 7)) for branch in result.branches for b in branch.bifurcations)
+
+
+# ---------------------------------------------------------------------- units
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-2, 1e-3, 1e-6])
+@pytest.mark.parametrize("start", [-1.2, 0.0])
+def test_folds_are_found_in_any_units_of_the_state(size, start):
+    """0 = r + x - x^3, both in units of `size`: folds at r = +-2 / sqrt(27), on one branch through both."""
+    cubic = family([f"r + x - x**3/{size**2!r}"], ["x"])
+    p0 = (-2 if start else 0) * size
+    result = continuation(cubic, [start * size], (-2 * size, 2 * size), p0=p0)
+    (branch,) = result.branches
+    assert [b.kind.value for b in branch.bifurcations] == ["LP", "LP"]
+    assert np.sort([b.p / size for b in branch.bifurcations]) == pytest.approx(
+        np.array([-2, 2]) / np.sqrt(27), rel=1e-9
+    )
+    assert np.abs(np.diff(branch.x[:, 0])).max() < 0.2 * size  # no jump from fold to fold
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3])
+def test_cycles_are_followed_in_any_units_of_the_state(size):
+    """The radius of the cycle is size * sqrt(r), up to what the inhomogeneity of a twentieth moves."""
+    s = repr(size**2)
+    hopf = family(
+        [f"r*x - y - x*(x**2 + y**2)/{s} + {size / 20!r}", f"x + r*y - y*(x**2 + y**2)/{s}"], ["x", "y"]
+    )
+    (cycles,) = continuation(hopf, [0, size / 20], (-1, 1)).cycles
+    assert cycles.p[-1] == 1
+    assert np.linalg.norm(cycles.orbits[-1], axis=1).mean() / size == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-2, 1e-3])
+def test_curves_of_folds_are_found_in_any_units_of_the_state(size):
+    """p + q x - x^3 / size^2: folds at p = +-2 q / 3 sqrt(q / 3) size, a cusp at 0."""
+    cubic = SymbolicField([f"p + q*x - x**3/{size**2!r}"], {"p": 0.0, "q": 1.0}, state_names=["x"])
+    found = bifurcation_curves(
+        cubic.plane(["p", "q"]), [-1.2 * size], (-2 * size, 2 * size), (-1, 2), p0=-2 * size, q0=1.0
+    )
+    (curve,) = found.curves
+    exact = 2 / 3 * curve.q * np.sqrt(np.abs(curve.q) / 3) * size
+    assert np.abs(np.abs(curve.p) - exact).max() < 1e-8 * size
+    assert [point.kind.value for point in found.points] == ["CP"]
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-12])
+def test_a_start_at_zero_up_to_rounding_sets_no_unit(start):
+    result = continuation(family(*PITCHFORK), [start], (-1, 1))
+    assert kinds(result) == [("BP", 0.0)] and len(result.branches) == 2
+
+
+def test_lengths_are_those_of_the_states_only_where_nothing_else_tells():
+    cubic = family(["r - x"], ["x"])
+    small, rounding = np.array([[1e-3], [-2e-3]]), np.array([[1e-12]])
+    fitted = Equations(cubic, (-1, 1), None).fitted(small)
+    assert fitted.length == pytest.approx(2e-3)
+    assert fitted.room_in_region(np.zeros(1)) == pytest.approx(1e6 / 2e-3)  # branches go as far as before
+    assert Equations(cubic, (-1, 1), None).fitted(rounding) is None
+    assert Equations(cubic, (-1, 1), None).fitted(small + 0.5) is None
+
+
+def test_steps_are_short_in_the_parameter_where_states_are_large():
+    """Folds 1/20 of the range apart, at a state a thousand times larger than they are."""
+    hill = family(["5000 + 25*r - x + 30*tanh(x - 5000)"], ["x"])
+    result = continuation(hill, [4920.0], (-4, 4), p0=-2)
+    assert [kind for kind, _ in kinds(result)] == ["LP", "LP"]
+
+
+# ---------------------------------------------------------------------- starts and ends
+
+
+@pytest.mark.parametrize(
+    ("equations", "p_range", "p0", "expected", "branches"),
+    [
+        (PITCHFORK, (-1, 1), 0.0, "BP", 2),
+        (PITCHFORK, (0, 1), None, "BP", 2),
+        (PITCHFORK, (1, 0), None, "BP", 2),
+        (PITCHFORK, (-1, 0), None, "BP", 1),
+        (PITCHFORK, (0, -1), None, "BP", 1),
+        (TRANSCRITICAL, (-1, 1), 0.0, "BP", 2),
+        (TRANSCRITICAL, (0, 1), None, "BP", 2),
+        (TRANSCRITICAL, (-1, 0), None, "BP", 2),
+        ((["r - x**2"], ["x"]), (-1, 1), 0.0, "LP", 1),
+        ((["r - x**2"], ["x"]), (0, 1), None, "LP", 1),
+        ((["r - x**3"], ["x"]), (-1, 1), 0.0, "CP", 1),
+        ((["r - x**3"], ["x"]), (0, 1), None, "CP", 1),
+        (HOPF, (-1, 1), 0.0, "HB", 2),
+        (HOPF, (0, 1), None, "HB", 2),
+        (HOPF, (1, 0), None, "HB", 2),
+        ((["x*(r**2 - x**2)"], ["x"]), (-1, 1), 0.0, "DB", 1),
+    ],
+)
+def test_what_happens_at_a_start_or_an_end_is_found(equations, p_range, p0, expected, branches):
+    result = continuation(family(*equations), np.zeros(len(equations[1])), p_range, p0=p0)
+    assert kinds(result) == [(expected, 0.0)]
+    assert len(result.branches) == branches
+    low, high = sorted(p_range)
+    for branch in result.branches:
+        assert low <= branch.p.min() and branch.p.max() <= high
+    first = result.branches[0]
+    assert first.ends == (BranchEnd.P_RANGE, BranchEnd.P_RANGE)
+    if expected in ("BP", "HB"):  # the line of zeros, from end to end exactly
+        assert sorted((first.p[0], first.p[-1])) == [low, high]
+        assert np.abs(first.x).max() < 1e-9
+        # Of the eigenvalues r (and r +- i), those left of the bifurcation are stable.
+        away = np.abs(first.p) > 1e-6
+        assert ((first.n_unstable[away] > 0) == (first.p[away] > 0)).all()
+
+
+@pytest.mark.parametrize(("p_range", "branches"), [((0.5, 2), 2), ((1, 2), 2), ((0.5, 1), 1)])
+def test_the_pitchfork_of_lorenz_at_a_start_or_an_end(p_range, branches):
+    p0 = 0.5 if p_range[1] == 1 else 1.0
+    result = continuation(family(*LORENZ), np.zeros(3), p_range, p0=p0)
+    assert kinds(result) == [("BP", 1.0)] and len(result.branches) == branches
+    assert (result.branches[0].p[0], result.branches[0].p[-1]) == p_range
+
+
+def test_ends_where_nothing_happens_are_exact_beside_one_where_something_does():
+    result = continuation(family(*PITCHFORK), [[0], [-1], [0.5]], (0, 1), p0=[0, 1, 0.25])
+    zero, arms = result.branches
+    assert (zero.p[0], zero.p[-1]) == (0, 1)
+    assert (arms.p[0], arms.p[-1]) == (1, 1) and sorted(arms.x[[0, -1], 0]) == pytest.approx([-1, 1])
+
+
+def test_what_happens_just_beyond_an_end_is_not_reported():
+    result = continuation(family(*PITCHFORK), [0], (1e-6, 1))
+    assert kinds(result) == [] and len(result.branches) == 1
+
+
+def test_a_closed_branch_from_its_fold_has_it_once():
+    result = continuation(family(["1 - r**2 - x**2"], ["x"]), [0], (-2, 2), p0=1.0)
+    assert kinds(result) == [("LP", -1.0), ("LP", 1.0)]
+    assert result.branches[0].ends == (BranchEnd.CLOSED, BranchEnd.CLOSED)
+
+
+def test_from_an_arm_of_a_pitchfork_the_line_is_followed():
+    result = continuation(family(*PITCHFORK), [1], (-1, 1), p0=1.0)
+    arms, zero = result.branches
+    assert sorted(arms.x[[0, -1], 0]) == pytest.approx([-1, 1])
+    assert np.abs(zero.x).max() < 1e-9 and sorted((zero.p[0], zero.p[-1])) == [-1, 1]
