@@ -1,6 +1,6 @@
 """Basins of attraction: where the trajectories from a grid and from a random sample of states end.
 
-A little above five hundred lines: the image, the labels and the search for attractors share one state.
+Some seven hundred lines: the image, the labels and the search for attractors share one state.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +18,11 @@ from fim_dynsys.analyze.cycles.returns import ESCAPE
 from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
 from fim_dynsys.analyze.phase_space.capture import (
+    QUARTERS,
     Attractor,
     AttractorKind,
     Cells,
+    RecurrentSet,
     Sink,
     Trap,
     Tube,
@@ -54,7 +57,7 @@ _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on 
 # trap; long later, as each start costs steps.
 _WINDOW, _GROWTH, _LONGEST_WINDOW = 4.0, 1.5, 50.0
 _LONGEST = 500.0  # time scales: what contracts at a hundredth of the field's rate has lost e^-5
-_LONGEST_DECAYS = 20.0  # of the slowest stable fixed point, if that is longer, up to thirty times as long
+_LONGEST_DECAYS = 20.0  # of the slowest sink or cycle, if that is longer, up to thirty times as long
 _LONGEST_TURNS = 20.0  # periods of the slowest cycle, if that is longer
 _SAMPLES = 8  # of a window
 # Steps that one trajectory may take in a window: per time scale, of which smooth fields need ten and stiff
@@ -64,7 +67,10 @@ _LASTING = 20.0  # time scales that a trajectory must stay in a recurrent set's 
 _BLOCK = 4096  # rows integrated together: their stages fit the processor's cache
 _RECURRENT_AFTER = 100.0  # time scales
 _RECURRENT_WINDOWS = (200.0, 1000.0)  # the second only where the first shows nothing, as on a slow torus
-_DECAYS_SEEN = 3.0  # decay times of the slowest sink that such a window lasts, up to ten times as long
+_DECAYS_SEEN = 3.0  # decay times of the slowest sink or cycle that such a window lasts, up to ten times
+# Time scales, within `t_max`, for which the paths of a recurrent set are followed on unless the user gave
+# `t_max`: of twenty paths in transient chaos with a mean life of 5000, seven leave.
+_FOLLOWED = 2000.0
 _RECURRENT_SAMPLES = 10  # per time scale
 _RECURRENT_ROWS = 32  # trajectories that have arrived nowhere, in which recurrent sets are sought
 _SECOND_LOOKS = 3  # windows more after which sets that differ are taken to be several
@@ -118,6 +124,15 @@ class Basins(Result):
     out_of_steps : int
         Number of states whose trajectories took more steps than one may, as along a jump of the field; they
         are undecided.
+    t_max : float
+        Time after which trajectories were undecided.
+    slowest_return : float
+        Longest of the times in which small disturbances of the fixed points and cycles decay by e.
+    followed : float
+        Time for which paths of the recurrent sets were followed, in which they left these for no other
+        attractor; 0 where there is no such set. Transient chaos that lasts longer looks the same.
+    transient : int
+        Number of recurrent sets that proved transient, as their own paths left them; they are no attractors.
     """
 
     drawn_by = "fim_dynsys.plot.basin:basin_image"
@@ -133,12 +148,31 @@ class Basins(Result):
     n_sample: int
     region: Region
     out_of_steps: int = 0
+    t_max: float = np.inf
+    slowest_return: float = 0.0
+    followed: float = 0.0
+    transient: int = 0
 
     def _notes(self) -> list[str]:
-        if not self.out_of_steps:
-            return super()._notes()
-        states = counted(self.out_of_steps, "trajectory", "trajectories")
-        return [*super()._notes(), f"{states} out of steps, as along jumps or at poles: undecided."]
+        notes = super()._notes()
+        if self.out_of_steps:
+            states = counted(self.out_of_steps, "trajectory", "trajectories")
+            notes.append(f"{states} out of steps, as along jumps or at poles: undecided.")
+        if self.followed:
+            notes.append(
+                f"A recurrent set may be transient beyond the time followed, {self.followed:.3g}; "
+                "a longer t_max follows it on."
+            )
+        if self.transient:
+            sets = counted(self.transient, "recurrent set")
+            notes.append(f"{sets} proved transient: trajectories left for other attractors or the region.")
+        undecided = self.fractions[BasinLabel.UNDECIDED] or (self.labels == BasinLabel.UNDECIDED).any()
+        early = self.t_max < 0.99 * _LONGEST_DECAYS * self.slowest_return  # 0.99: rounding of the default
+        if undecided and not self.effort.exhausted and (self.transient or early):
+            slow = f"disturbances decay by e in up to {self.slowest_return:.3g}"
+            why = "trajectories still wander" if self.transient else slow
+            notes.append(f"Undecided after a time of {self.t_max:.3g}: {why}; a longer t_max decides more.")
+        return notes
 
     def _headline(self) -> str:
         return f"Basins of {counted(len(self.attractors), 'attractor')} in {self.region}"
@@ -198,7 +232,8 @@ def basins(
     """Label the states of a grid, and a Sobol sample of the region, by the attractor they lead to.
 
     Attractors are the stable fixed points and cycles found in the region, and sets to which the trajectories
-    of the sample that reach none of these keep coming back (seen from the cells they visit). A trajectory has
+    of the sample that reach none of these keep coming back (seen from the cells they visit). Trajectories of
+    such a set are followed on; it is transient, and no attractor, where one leaves it. A trajectory has
     arrived once it is in a sink's trapping ellipsoid, in a thin tube round a cycle, or stays in a recurrent
     set's cells; it is given up when it has left the region by more than its size. Labels follow the field
     wherever it leads; `support` is that of the field there.
@@ -218,8 +253,9 @@ def basins(
     n_sample : int
         Number of states of the sample, a power of two for best balance.
     t_max : float, optional
-        Time after which a trajectory is undecided; default 500 time scales of the field, or 20 periods of
-        its slowest cycle or decay times of its slowest stable fixed point if that is longer.
+        Time after which a trajectory is undecided; default 500 time scales of the field, or 20 periods or
+        decay times of its slowest cycle or stable fixed point if that is longer. Trajectories of a recurrent
+        set are followed as long, by default for 2000 time scales more at most.
     stay_supported : bool
         Whether to end trajectories, with a label of their own, where the field is unsupported (support below
         0.5, sampled eight times a window).
@@ -364,6 +400,10 @@ def _labelled(
         n_sample=n_sample,
         region=region,
         out_of_steps=run.out_of_steps,
+        t_max=run.t_max,
+        slowest_return=max(run.return_times.values(), default=0.0),
+        followed=run.followed,
+        transient=run.transient,
         effort=Effort(n_sample + len(grid), 0, run.field.points, budget, run.exhausted),
         state_names=tuple(field.state_names),
         units=state_labels(field)[1],
@@ -388,6 +428,14 @@ def _section(
     if at.shape != (field.dim,) or not np.isfinite(at).all():
         raise ValueError(f"basins: expected one finite value per state as `at`, got {at}.")
     return tuple(int(c) for c in numbers), at
+
+
+class _Slow(NamedTuple):
+    """What trajectories wind into or onto."""
+
+    trap: Sink | Tube
+    rate: float
+    period: float  # 0 of a sink
 
 
 class Labelling:
@@ -416,12 +464,14 @@ class Labelling:
         self.attractors: list[Attractor] = []
         self.traps: list[Trap] = []
         self.sinks: list[Sink] = []
-        self.rates: list[float] = []
+        self.slow: list[_Slow] = []
         self.return_times: dict[int, float] = {}
+        self.followed, self.transient = 0.0, 0
         slowest = self._find_attractors()
-        decays = min(_LONGEST_DECAYS / min(self.rates, default=np.inf), 30.0 * _LONGEST * self.unit)
+        decays = min(_LONGEST_DECAYS / self._slowest_rate(), 30.0 * _LONGEST * self.unit)
         longest = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest, decays)
         self.t_max = longest if t_max is None else float(t_max)
+        self.follow_for = _FOLLOWED * self.unit if t_max is None else self.t_max
         self.bar = progress_bar(progress, n_rows, "basins", "states")
 
     def _find_attractors(self) -> float:
@@ -443,15 +493,20 @@ class Labelling:
             self.return_times[len(self.attractors)] = float(-1.0 / slowest[i])
             self._add(AttractorKind.FIXED_POINT, roots[i : i + 1], sink)
             self.sinks.append(sink)
-            self.rates.append(float(-slowest[i]))
+            self.slow.append(_Slow(sink, float(-slowest[i]), 0.0))
         for i in np.flatnonzero(cycles.stable):
             others = [roots, *(orbit for j, orbit in enumerate(cycles.orbits) if j != i)]
             orbit = cycles.orbits[i]
             tube = Tube(orbit, np.concatenate(others), self.field.scales.length)
             decay = -float(cycles.log_moduli[i, 1:].max())
-            self.return_times[len(self.attractors)] = float(cycles.period[i]) / decay
+            period = float(cycles.period[i])
+            self.return_times[len(self.attractors)] = period / decay
+            self.slow.append(_Slow(tube, decay / period, period))
             self._add(AttractorKind.CYCLE, orbit, tube)
         return cycles.period[cycles.stable].max(initial=0.0)
+
+    def _slowest_rate(self) -> float:
+        return min((slow.rate for slow in self.slow), default=np.inf)
 
     def _add(self, kind: AttractorKind, points: np.ndarray, trap: Trap) -> None:
         self.attractors.append(Attractor(kind, points, float(self.field.support(points).min())))
@@ -550,32 +605,70 @@ class Labelling:
         return label == BasinLabel.UNDECIDED
 
     def _winds_in(self, path: np.ndarray, window: float) -> bool:
-        """Whether a path is on its way into a slow sink, which looks recurrent."""
-        pairs = zip(self.sinks, self.rates, strict=True)
-        return any(sink.winds_in(path, rate * window * self.unit) for sink, rate in pairs)
+        """Whether a path is on its way to a slow sink or cycle, which looks recurrent."""
+        length = window * self.unit
+        return any(
+            slow.trap.winds_in(path, slow.rate * length)
+            for slow in self.slow
+            if QUARTERS * slow.period <= length
+        )
 
     def _explore(self, x: np.ndarray) -> None:
         """Add the recurrent sets of some trajectories that have arrived nowhere."""
         some = x[:: max(1, len(x) // _RECURRENT_ROWS)]
-        slowest = _DECAYS_SEEN / (min(self.rates, default=np.inf) * self.unit)
+        slowest = _DECAYS_SEEN / (self._slowest_rate() * self.unit)
         for shortest in _RECURRENT_WINDOWS:
             window = max(shortest, min(slowest, 10.0 * shortest))
-            paths = self._open_paths(some, window)
+            paths, elapsed = self._open_paths(some, window), _RECURRENT_AFTER + window
             sets, closed = recurrent_sets(self.field, self.region, paths)
+            latest = paths
             for _ in range(_SECOND_LOOKS if len(sets) > 1 else 0):
                 # One of several may be a long way into a sink, or away from a cycle that repels.
-                paths = self._open_paths(paths[:, -1], window)
-                later, _ = recurrent_sets(self.field, self.region, paths)
+                latest = self._open_paths(latest[:, -1], window)
+                later, _ = recurrent_sets(self.field, self.region, latest)
                 if not later or len(later) >= len(sets):
                     break
-                sets = later
-            for points, cells in sets:
-                self._add(AttractorKind.RECURRENT, points, cells)
+                sets, paths, elapsed = later, latest, elapsed + window
+            for found in self._lasting(sets, paths, elapsed * self.unit):
+                self._add(AttractorKind.RECURRENT, found.points, found.cells)
             if closed == len(some):
                 # None contracts: they go round in families of closed orbits, however long one waits.
                 self.t_max = min(self.t_max, _RECURRENT_AFTER * self.unit)
             if sets or closed or not len(paths):
                 return
+
+    def _lasting(self, sets: list[RecurrentSet], paths: np.ndarray, elapsed: float) -> list[RecurrentSet]:
+        """Follow the paths of recurrent sets on; the sets that these leave for no other attractor."""
+        if not sets:
+            return []
+        rows = np.concatenate([found.members for found in sets])
+        typical, owner = np.zeros(len(paths), dtype=bool), np.zeros(len(paths), dtype=int)
+        for number, found in enumerate(sets):
+            typical[found.members], owner[found.members] = found.typical, number
+        everything, x = rows, paths[rows, -1]
+        gone, left = np.zeros(len(paths), dtype=bool), np.zeros(len(sets), dtype=bool)
+        window, out_of_steps = _LONGEST_WINDOW * self.unit, self.out_of_steps
+        end = min(self.t_max, elapsed + self.follow_for)
+        while len(rows) and elapsed < end and self._affords():
+            path, going = self._fly(x, window)
+            ended = ~self.box.contains(path[:, -1])
+            for trap in self.traps:
+                ended |= trap.holds(path)
+            gone[rows[ended]] = True
+            left |= [bool((gone & typical)[s.members].any() or gone[s.members].all()) for s in sets]
+            going &= ~ended & ~left[owner[rows]]
+            rows, x = rows[going], path[going, -1]
+            elapsed += window
+        self.out_of_steps = out_of_steps  # counts states of the image and the sample
+        self.transient += int(left.sum())
+        if left.all():
+            return []
+        self.followed = elapsed
+        staying = everything[~gone[everything] & ~left[owner[everything]]]
+        if gone[everything].any():
+            # Cells of those alone that stayed: others were on their way through them.
+            return recurrent_sets(self.field, self.region, paths[np.sort(staying)])[0]
+        return sets
 
     def _open_paths(self, x: np.ndarray, window: float) -> np.ndarray:
         """Paths (n, s, d) over a window, in time scales, of those states that do not arrive or leave."""

@@ -25,8 +25,10 @@ _REVISITED = 0.9  # share of the visits in either half of the time that go to ce
 _CONTRACTION = 1e-3  # least mean contraction of volumes, per time scale, on what attracts
 _INSIDE = 0.8  # share of a window's samples in cells of a recurrent set: a few cells are never visited before
 _SHARED = 0.2  # share of the visits of one trajectory to cells of the other, in the same set
-_QUARTERS = 4  # of a path, from each to the next of which one that winds into a sink comes closer
+QUARTERS = 4
+"""Parts of a path, from each to the next of which one that winds into a sink or onto a cycle comes closer."""
 _AS_LINEAR = 0.1  # of the decay that the linearised field predicts, which it shows at least
+_TYPICAL = 0.6  # share of the others' visits to cells of a path that goes all over the set: one lobe is half
 _KEPT = 1000  # points of a set at least: a picture shows its shape
 
 
@@ -122,9 +124,7 @@ class Sink:
         -------
         bool
         """
-        furthest = np.array([self._height(part).max() for part in np.array_split(path, _QUARTERS)])
-        share = (_QUARTERS - 1) / _QUARTERS * _AS_LINEAR
-        return bool((np.diff(furthest) < 0).all() and furthest[-1] < furthest[0] * np.exp(-share * decay))
+        return _comes_closer(self._height(path), decay)
 
     def _height(self, x: np.ndarray) -> np.ndarray:
         """Square root of the Lyapunov function at states ``(n, d)``, (n,)."""
@@ -163,6 +163,22 @@ class Tube:
         distance, _ = self.tree.query(path[:, -1] / self.length, distance_upper_bound=self.reach)
         return np.isfinite(distance)
 
+    def winds_in(self, path: np.ndarray, decay: float) -> bool:
+        """Whether one path ``(s, d)`` comes closer from turn to turn, as `Sink.winds_in`.
+
+        Parameters
+        ----------
+        path : ndarray (s, d)
+            States at equal times, over some turns for each of the `QUARTERS`.
+        decay : float
+            Logarithm of the decay over the whole path that the slowest multiplier predicts, positive.
+
+        Returns
+        -------
+        bool
+        """
+        return _comes_closer(self.tree.query(path / self.length)[0], decay)
+
 
 class Cells:
     """The cells of a region that a recurrent set visits.
@@ -184,6 +200,28 @@ class Cells:
         return inside.mean(axis=1) >= _INSIDE
 
 
+@dataclass(frozen=True, eq=False)
+class RecurrentSet:
+    """Cells that some paths keep coming back to.
+
+    Attributes
+    ----------
+    points : ndarray (k, d)
+        Sampled points.
+    cells : Cells
+        The cells.
+    members : ndarray (m,) of int
+        Numbers of the paths.
+    typical : ndarray (m,) of bool
+        Which of them go all over the set. Others may share some of its cells on their way elsewhere.
+    """
+
+    points: np.ndarray
+    cells: Cells
+    members: np.ndarray
+    typical: np.ndarray
+
+
 def cell_numbers(region: Region, x: np.ndarray) -> np.ndarray:
     """Numbers of the cells that states ``(..., d)`` lie in, up to two sizes beyond the region."""
     d = x.shape[-1]
@@ -192,9 +230,7 @@ def cell_numbers(region: Region, x: np.ndarray) -> np.ndarray:
     return place.astype(np.int64) @ (5 * cells + 1) ** np.arange(d, dtype=np.int64)
 
 
-def recurrent_sets(
-    field: VectorField, region: Region, paths: np.ndarray
-) -> tuple[list[tuple[np.ndarray, Cells]], int]:
+def recurrent_sets(field: VectorField, region: Region, paths: np.ndarray) -> tuple[list[RecurrentSet], int]:
     """Group trajectories that keep coming back to the same cells, and contract volumes as they go.
 
     Parameters
@@ -208,8 +244,8 @@ def recurrent_sets(
 
     Returns
     -------
-    sets : list of (ndarray (k, d), Cells)
-        Sampled points and the cells of each group.
+    sets : list of RecurrentSet
+        One for each group.
     closed : int
         Number of trajectories that come back but do not contract, as in a family of closed orbits.
     """
@@ -223,9 +259,26 @@ def recurrent_sets(
         groups.append([i, *(j for group in kin for j in group)])
     sets = []
     for group in groups:
-        points = paths[sorted(group)].reshape(-1, paths.shape[2])
-        sets.append((points[:: max(1, len(points) // _KEPT)], Cells(region, numbers[group])))
+        members = np.sort(group)
+        points = paths[members].reshape(-1, paths.shape[2])
+        some, cells = points[:: max(1, len(points) // _KEPT)], Cells(region, numbers[members])
+        sets.append(RecurrentSet(some, cells, members, _typical(numbers[members], cells)))
     return sets, len(back) - len(attracted)
+
+
+def _typical(numbers: np.ndarray, cells: Cells) -> np.ndarray:
+    """Which of the trajectories ``(m, s)`` of a set visit the cells in which the others mostly are."""
+    places = np.searchsorted(cells.visited, numbers)
+    visits = np.stack([np.bincount(place, minlength=len(cells.visited)) for place in places])
+    others = visits.sum(axis=0) - visits
+    return np.where(visits > 0, others, 0).sum(axis=1) >= _TYPICAL * others.sum(axis=1)
+
+
+def _comes_closer(distance: np.ndarray, decay: float) -> bool:
+    """Whether distances ``(s,)`` at equal times fall all the time, and by a tenth of the decay at least."""
+    furthest = np.array([part.max() for part in np.array_split(distance, QUARTERS)])
+    share = (QUARTERS - 1) / QUARTERS * _AS_LINEAR
+    return bool((np.diff(furthest) < 0).all() and furthest[-1] < furthest[0] * np.exp(-share * decay))
 
 
 def _comes_back(numbers: np.ndarray) -> bool:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fim_dynsys import CallableField, Region, Trajectories, systems
+from fim_dynsys import CallableField, Region, SymbolicField, Trajectories, systems
 from fim_dynsys.analyze.phase_space.basin import BasinLabel, basins
-from fim_dynsys.analyze.phase_space.capture import AttractorKind
+from fim_dynsys.analyze.phase_space.capture import AttractorKind, Tube, recurrent_sets
 from fim_dynsys.simulation.solution import integrate
 
 
@@ -116,6 +116,94 @@ def test_slow_foci_beside_a_strange_attractor(n_sample):
     place = np.sqrt(8 / 3 * 23.4)
     away = np.abs(np.abs(late) - [place, place, 23.4]).max(axis=(1, 2))
     assert abs(found.fractions[:3][foci].sum() - np.mean(away < 1.5)) < 3 * np.sqrt(0.25 / n_sample)
+
+
+def stuart_landau(growth):
+    """r' = growth r (1 - r^2), angle' = 1: all but 0 ends on the unit circle, at a rate of 2 growth."""
+    return SymbolicField(
+        ["m*x*(1 - x**2 - y**2) - y", "m*y*(1 - x**2 - y**2) + x"], {"m": growth}, state_names=["x", "y"]
+    )
+
+
+def test_slow_cycle_is_the_one_attractor():
+    """Paths that wind onto a known cycle for long visit the same cells again, and end on it all the same."""
+    found = basins(stuart_landau(2e-3), [(-2, 2), (-2, 2)], resolution=2, n_sample=8)
+    assert [attractor.kind for attractor in found.attractors] == [AttractorKind.CYCLE]
+    assert (found.labels == 0).all() and found.fractions[0] == 1
+    assert found.slowest_return == pytest.approx(250, rel=1e-6)
+
+
+def test_on_the_way_to_a_slow_cycle_is_undecided():
+    found = basins(stuart_landau(1e-3), [(-2, 2), (-2, 2)], resolution=2, n_sample=16, t_max=200.0)
+    assert [attractor.kind for attractor in found.attractors] == [AttractorKind.CYCLE]
+    assert found.fractions[BasinLabel.UNDECIDED] > 0.5
+    assert "disturbances decay by e in up to 500; a longer t_max" in str(found)
+
+
+def test_slow_cycle_of_predator_and_prey():
+    """Rosenzweig and MacArthur just beyond the Hopf point, where the cycle's multiplier is 0.92."""
+    field = SymbolicField(
+        ["x*(1 - x/2.1) - x*y/(1 + x)", "0.5*x*y/(1 + x) - 0.175*y"], state_names=["x", "y"]
+    )
+    found = basins(field, {"x": (0, 3), "y": (0, 3)}, resolution=4, n_sample=16)
+    assert [attractor.kind for attractor in found.attractors] == [AttractorKind.CYCLE]
+    # The axes lead to saddles.
+    assert found.fractions[0] == 1 and (found.labels[1:, 1:] == 0).all()
+
+
+def test_what_winds_onto_a_cycle():
+    """Distances that fall at the cycle's rate do; those that stay, fall far slower or rise do not."""
+    t = np.linspace(0, 300, 3001)
+    circle = np.stack([np.cos(t), np.sin(t)], axis=1)
+    tube = Tube(circle[:63], np.empty((0, 2)), np.ones(2))
+    for rate, winds in ((1e-2, True), (3e-4, False), (0.0, False), (-1e-3, False)):
+        path = (1 + 0.5 * np.exp(-rate * t))[:, None] * circle
+        assert tube.winds_in(path, 1e-2 * 300) == winds
+
+
+def lorenz_at(r):
+    """The Lorenz field. Its chaos is transient from r = 13.93 to 24.06, and attracts beyond."""
+    return CallableField(
+        lambda s: np.stack(
+            [
+                10 * (s[:, 1] - s[:, 0]),
+                s[:, 0] * (r - s[:, 2]) - s[:, 1],
+                s[:, 0] * s[:, 1] - 8 / 3 * s[:, 2],
+            ],
+            axis=1,
+        ),
+        3,
+    )
+
+
+def test_transient_chaos_is_no_attractor():
+    """Lorenz at r = 22: chaos lasts for a mean time of a hundred, and then everything ends on the foci."""
+    region = [(-20, 20), (-27, 27), (1, 48)]
+    found = basins(lorenz_at(22.0), region, resolution=2, n_sample=32, t_max=1000.0)
+    assert [attractor.kind for attractor in found.attractors] == [AttractorKind.FIXED_POINT] * 2
+    assert found.fractions[:2].sum() == 1 and found.fractions[:2].min() > 0.2
+    assert found.transient == 1 and found.followed == 0 and "proved transient" in str(found)
+
+
+def test_chaos_that_nothing_left_may_be_transient_later():
+    """Lorenz at r = 24.5: the strange attractor stays one beside the foci, with the time it was watched."""
+    region = [(-20, 20), (-27, 27), (1, 48)]
+    found = basins(lorenz_at(24.5), region, resolution=2, n_sample=16, t_max=160.0)
+    kinds = [attractor.kind for attractor in found.attractors]
+    assert kinds == [*[AttractorKind.FIXED_POINT] * 2, AttractorKind.RECURRENT]
+    assert found.transient == 0 and 160 <= found.followed < 170
+    assert "may be transient beyond the time followed, 16" in str(found)
+
+
+def test_paths_through_one_lobe_are_not_typical():
+    """A path that stays in one of the lobes shares cells with those that visit both."""
+    t = np.linspace(0, 210, 7001)
+    starts = np.array([[1.0, 2.0, 20.0], [-4.0, 3.0, 25.0], [8.0, 1.0, 30.0]])
+    field, region = lorenz_at(28.0), Region([-20, -27, 1], [20, 27, 48])
+    paths = integrate([field], starts, t).x[:, 200:]
+    lobe = np.resize(paths[0][paths[0, :, 0] > 0], paths[0].shape)
+    (found,), _ = recurrent_sets(field, region, np.stack([*paths, lobe]))
+    assert found.members.tolist() == [0, 1, 2, 3] and found.typical.tolist() == [True] * 3 + [False]
 
 
 def test_closed_orbits_attract_nothing():
