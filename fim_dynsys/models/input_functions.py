@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import DataWarning, real_array, warn
+from fim_dynsys.regression.gaps import with_lone_rows
 from fim_dynsys.regression.inputs import at, curves
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
@@ -87,30 +88,28 @@ def with_function(data: Trajectories, u: InputFunction, switches: bool) -> Traje
 
 def _with_switches(data: Trajectories, u: InputFunction) -> Trajectories | None:
     """The same with a row wherever an input switches; None where inputs do more than to switch."""
-    states, times, inputs = [], [], data.input_arrays()
-    for k, (t, x) in enumerate(data.arrays()):
+    every = []
+    for (t, x), u_at in zip(data.arrays(), data.input_arrays(), strict=True):
         found = _switches(t, u)
         if found is None:
             return None
-        added = []
+        added, inputs = [], []
         for time, values in found:
             last = int(np.searchsorted(t, time, side="right")) - 1
             gap = t[last + 1] - t[last] if last + 1 < len(t) else np.inf
             if time - t[last] < _AT_SAMPLE * gap:
-                inputs[k][last] = values
+                u_at[last] = values
             elif t[last + 1] - time > _AT_SAMPLE * gap:
-                added.append((time, values))
-        every = np.concatenate([t, [time for time, _ in added]])
-        order = np.argsort(every)
-        times.append(every[order])
-        states.append(np.concatenate([x, np.full((len(added), x.shape[1]), np.nan)])[order])
-        inputs[k] = np.concatenate([inputs[k], *(row[None] for _, row in added)])[order]
+                added.append(time)
+                inputs.append(values)
+        every.append(with_lone_rows((t, x, u_at), np.array(added), np.reshape(inputs, (-1, u_at.shape[1]))))
+    times, states, rows = (list(part) for part in zip(*every, strict=True))
     return Trajectories.from_arrays(
         states,
         times,
         state_names=data.state_names,
         coords=data.coords,
-        u=inputs,
+        u=rows,
         input_names=data.input_names,
         units=data.units,
     ).with_hold(Hold.PREVIOUS)

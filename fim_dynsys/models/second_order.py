@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.regression.gaps import lone_rows
+from fim_dynsys.regression.gaps import lone_rows, with_lone_rows
 from fim_dynsys.regression.observed import SPLINE
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories.container import Trajectories
@@ -44,7 +44,12 @@ def with_velocities(caller: str, trajectories: Trajectories) -> Trajectories:
         found.append(np.concatenate([x, SPLINE((t - t[0]) / span, x / size)[1] * size / span], axis=1))
     times, inputs = [t for t, _ in pairs], complete.input_arrays()
     if any(rows.any() for rows in alone):
-        found, times, inputs = _with_lone_rows(trajectories, alone, found, times, inputs)
+        # with the rows of inputs alone; a trajectory without a complete sample is gone
+        every = zip(trajectories.arrays(), trajectories.input_arrays(), alone, strict=True)
+        used = [(t[own], u[own]) for (t, x), u, own in every if np.isfinite(x).all(axis=1).any()]
+        records = zip(zip(times, found, inputs, strict=True), used, strict=True)
+        whole = [with_lone_rows(record, *own) for record, own in records]
+        times, found, inputs = (list(part) for part in zip(*whole, strict=True))
     units, per = trajectories.units, trajectories.units.get("t")
     if per is not None:
         units = units | {
@@ -59,30 +64,6 @@ def with_velocities(caller: str, trajectories: Trajectories) -> Trajectories:
         u=inputs if complete.input_names else None,
         input_names=complete.input_names or None,
     ).with_hold(complete.hold)
-
-
-def _with_lone_rows(
-    trajectories: Trajectories,
-    alone: Sequence[np.ndarray],
-    x: Sequence[np.ndarray],
-    times: Sequence[np.ndarray],
-    inputs: Sequence[np.ndarray],
-) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
-    """States (n, 2 d), times and inputs with the rows of inputs alone, of which nothing else is known.
-
-    Those of a trajectory without a complete sample are gone with it.
-    """
-    rows_of: tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]] = ([], [], [])
-    used = [k for k, (_, values) in enumerate(trajectories.arrays()) if np.isfinite(values).all(axis=1).any()]
-    for k, states, t, u in zip(used, x, times, inputs, strict=True):
-        rows, known = alone[k], trajectories.input_arrays()[k]
-        every = np.concatenate([t, trajectories.arrays()[k][0][rows]])
-        empty = np.full((int(rows.sum()), states.shape[1]), np.nan)
-        order = np.argsort(every)
-        rows_of[0].append(np.concatenate([states, empty])[order])
-        rows_of[1].append(every[order])
-        rows_of[2].append(np.concatenate([u, known[rows]])[order])
-    return rows_of
 
 
 def completed(caller: str, field: VectorField, trajectories: Trajectories) -> Trajectories:

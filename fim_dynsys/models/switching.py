@@ -42,7 +42,9 @@ def early_switches(
     places: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
     for k, ((t, _), u) in enumerate(zip(samples, inputs, strict=True)):
         switching = kinks(t, u, hold)
-        beside = np.convolve(switching, np.ones(2 * _BESIDE - 1), "same") - switching if len(t) else switching
+        if len(t) < 2 * _BESIDE:
+            continue
+        beside = np.convolve(switching, np.ones(2 * _BESIDE - 1), "same") - switching
         inner = np.arange(_BESIDE, len(t) - _BESIDE + 1)
         for rows, kind in zip(places, (True, False), strict=True):
             rows += [(k, j) for j in inner[(beside[inner] == 0) & (switching[inner] == kind)]]

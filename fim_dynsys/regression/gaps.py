@@ -53,6 +53,17 @@ def lone_rows(trajectories: Trajectories) -> list[np.ndarray]:
     return [empty & bool(trajectories.input_names) & ~empty.all() for empty in rows]
 
 
+def with_lone_rows(
+    record: tuple[np.ndarray, np.ndarray, np.ndarray], t: np.ndarray, u: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Times, states and inputs of a record, in order, with rows (r,) of inputs alone at other times."""
+    times, states, inputs = record
+    every = np.concatenate([times, t])
+    order = np.argsort(every)
+    empty = np.full((len(t), states.shape[1]), np.nan)
+    return every[order], np.concatenate([states, empty])[order], np.concatenate([inputs, u])[order]
+
+
 def lone_inputs(trajectories: Trajectories) -> int:
     """The number of rows at which inputs are known and no state is."""
     return sum(int(rows.sum()) for rows in lone_rows(trajectories))
