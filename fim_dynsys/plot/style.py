@@ -63,11 +63,15 @@ def fixed_point(kind: str, ink: str) -> list[Look]:
         face: Look = {"markerfacecolor": "white" if filled == "none" else ink, "markerfacecoloralt": "white"}
         whole = "left" if filled == "left" else "full"
         return [{"marker": marker, "markersize": 9, "fillstyle": whole} | face | edge]
-    if kind in ("CENTRE_LIKE", "SADDLE_CENTRE"):
+    if kind == "SADDLE_CENTRE":
+        return [ring, {"marker": "+", "markersize": 7, "color": ink}]
+    if kind == "CENTRE_LIKE":
         return [ring, {"marker": ".", "markersize": 5, "color": ink}]
     if kind == "SLOW":
         return [ring | {"marker": "d", "markersize": 6, "markerfacecolor": PALE}]
-    if kind in ("DEGENERATE", "DEGENERATE_UNSTABLE"):
+    if kind == "DEGENERATE_UNSTABLE":
+        return [ring | {"marker": "X"}]
+    if kind == "DEGENERATE":
         return [ring | {"marker": "X", "markerfacecolor": PALE}]
     if kind == "INDETERMINATE":
         return [ring | {"markersize": 12}, {"marker": "$?$", "markersize": 6, "color": ink}]

