@@ -114,7 +114,7 @@ def test_candidates_and_ensemble_of_the_model(observed, tmp_path):
 def test_members_have_different_terms_under_noise_and_the_true_path_is_near_their_bands(name):
     """Drawn by the plain BIC nearly all had the same terms, and bands held half of these paths or less.
 
-    How much of one path they hold hangs on its noise, 6 to 100 % of Bautin's: `benchmarks.calibration` counts.
+    How much of one path they hold hangs on its noise, 6 to 100 % of this one: see `benchmarks.calibration`.
     """
     system = fim_dynsys.systems.get(name)
     truth = simulate(system.field(), system.initial_states[0], np.linspace(0.0, system.t_end, 100))
