@@ -14,7 +14,7 @@ from benchmarks.inputs.systems import Driven
 from fim_dynsys import metrics, systems
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.models.judging import between, judged
+from fim_dynsys.models.judging import driven
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -105,9 +105,8 @@ class DrivenRecord:
     def r2(self, field: DrivenField) -> float:
         """R2 of the path under the new input; nan where it leaves all bounds."""
         own = self.system
-        inputs = between(field, own.times[-1], own.inputs[-1])
-        found = judged(field, [own.paths[-1][0]], own.times[-1:], [inputs])
-        return metrics.r2_score(own.paths[-1], found.paths[0])
+        path, _ = driven(field, own.paths[-1][0], own.times[-1], own.inputs[-1])
+        return metrics.r2_score(own.paths[-1], path)
 
     def digest(self) -> str:
         """Of the data."""

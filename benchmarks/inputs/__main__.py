@@ -25,7 +25,7 @@ from benchmarks.inputs import figures
 from benchmarks.inputs.systems import KINDS, SYSTEMS, Driven
 from fim_dynsys import metrics
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.models.judging import between, judged
+from fim_dynsys.models.judging import driven
 
 BEST = "sindy, best of 12"
 MODELS = ("fim-ode", "sindy-strong", "auto", BEST)
@@ -85,8 +85,8 @@ class BestRow:
 def _score(field: DrivenField, system: Driven) -> float:
     """Return the R2 of the path under the new input; nan where it leaves all bounds."""
     start, u = system.paths[-1][0], system.inputs[-1]
-    found = judged(field, [start], system.times[-1:], [between(field, system.times[-1], u)])
-    return metrics.r2_score(system.paths[-1], found.paths[0])
+    path, _ = driven(field, start, system.times[-1], u)
+    return metrics.r2_score(system.paths[-1], path)
 
 
 def evaluate(row: Row, system: Driven, context: Context) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def test_rows_are_kept_where_others_do_not_say_what_is_there(u, hold, states):
     (kept,), kind = followed(trajectories)
     assert kind == hold
     assert kept[::EVERY].all() and kept.sum() <= 1000
-    cubics = curves(ROWS[kept], u[kept], kind) if u.ndim > 1 else curves(ROWS[kept], u[kept, None], kind)
+    cubics = curves(ROWS[kept], u[kept, None], kind)
     interval = np.clip(np.searchsorted(ROWS[kept], ROWS, side="right") - 1, 0, kept.sum() - 2)
     part = (ROWS - ROWS[kept][interval]) / np.diff(ROWS[kept])[interval]
     values = sum(cubics.cubics[interval, k, 0] * part**k for k in range(4))

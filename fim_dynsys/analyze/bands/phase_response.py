@@ -9,7 +9,7 @@ from fim_dynsys.analyze.bands.conditioned import conditioned_draws
 from fim_dynsys.analyze.bands.cycles import follow_orbit
 from fim_dynsys.analyze.bands.draws import FEWEST, drawn_fields, half_width
 from fim_dynsys.analyze.cycles.adjoint import adjoint_response
-from fim_dynsys.analyze.cycles.periodic import LimitCycles, limit_cycles
+from fim_dynsys.analyze.cycles.periodic import LimitCycles, check_stable, limit_cycles
 from fim_dynsys.analyze.cycles.shooting import shoot
 from fim_dynsys.analyze.results import (
     Effort,
@@ -206,11 +206,7 @@ def phase_response(
     with time_limit("phase_response", max_seconds):
         if cycles is None:
             cycles = limit_cycles(field, box, seed=seed, progress=progress)
-    if not (which < len(cycles) and cycles.stable[which]):
-        raise ValueError(
-            f"phase_response: expected the number of a stable cycle, got {which}; of {len(cycles)} found in "
-            f"{cycles.region}, {int(cycles.stable.sum())} are stable."
-        )
+    check_stable("phase_response", cycles, which)
     orbit, period = cycles.orbits[which], float(cycles.period[which])
     share = np.arange(n_phases) / n_phases
     nodes = _at(orbit, share)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 
 from fim_dynsys.analyze.cycles.adjoint import PhaseMap, adjoint_response
-from fim_dynsys.analyze.cycles.periodic import LimitCycles, limit_cycles
+from fim_dynsys.analyze.cycles.periodic import LimitCycles, check_stable, limit_cycles
 from fim_dynsys.analyze.cycles.shooting import shoot
 from fim_dynsys.analyze.results import (
     Effort,
@@ -170,11 +170,7 @@ def isochrons(
     with time_limit("isochrons", max_seconds):
         if cycles is None:
             cycles = limit_cycles(field, box, seed=seed, progress=progress)
-        if not (which < len(cycles) and cycles.stable[which]):
-            raise ValueError(
-                f"isochrons: expected the number of a stable cycle, got {which}; of {len(cycles)} found in "
-                f"{cycles.region}, {int(cycles.stable.sum())} are stable."
-            )
+        check_stable("isochrons", cycles, which)
         orbit = cycles.orbits[which]
         middle = orbit[:-1].mean(axis=0) if at is None else real_array(at, "isochrons", "at")
         if middle.shape != (field.dim,) or not np.isfinite(middle).all():

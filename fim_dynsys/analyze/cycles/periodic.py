@@ -481,3 +481,12 @@ def _result(
         units=units,
         fit_problems=tuple(field.fit_info.problems),
     )
+
+
+def check_stable(caller: str, cycles: LimitCycles, which: int) -> None:
+    """A ValueError that names the caller where no stable cycle has this number: others have no phase."""
+    if not (which < len(cycles) and cycles.stable[which]):
+        raise ValueError(
+            f"{caller}: expected the number of a stable cycle, got {which}; of {len(cycles)} found in "
+            f"{cycles.region}, {int(cycles.stable.sum())} are stable."
+        )
