@@ -76,6 +76,11 @@ class CallableField(VectorField):
         """What a function returns at points, of a shape that tells them apart."""
         try:
             values = fn(x)
+            if np.iscomplexobj(values):
+                raise ValueError(
+                    f"CallableField: expected {name} to return real numbers, got complex ones; make real and "
+                    "imaginary parts states of their own."
+                )
             if type(values) is np.ndarray and values.shape == shape:
                 return values
             checked = np.asarray(values, dtype=float)

@@ -45,6 +45,9 @@ AUTO = "auto"
 
 _FLOOR = 1e-3  # of rtol and the length scale: states that are small beside others count, too
 
+_WITHIN = 10.0  # absolute tolerances: a state that stays below has no correct digit after a few steps
+_ROUNDED = 1e-14  # of the largest state: what rounding leaves of a state that is zero
+
 OneField = VectorField | FittedModel
 Fields = OneField | EnsembleField | Sequence[OneField]
 _Arranged = tuple[Sequence[VectorField], np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
@@ -132,7 +135,7 @@ def simulate(
     Warns
     -----
     SimulationWarning
-        Once, if any trajectory failed.
+        Once, if any trajectory failed; and if states stay as small as the default absolute tolerance.
 
     References
     ----------
@@ -178,6 +181,8 @@ def simulate(
             escape=escape,
             progress=progress,
         )
+    if atol is None:
+        _warn_of_tiny_states(solution, fields[0])
     failed = Counter(Status(s).name for s in solution.status if s in FAILURES)
     if failed:
         reasons = ", ".join(f"{name} {count}" for name, count in sorted(failed.items()))
@@ -209,6 +214,8 @@ class Solution:
         Attempted steps.
     occurrences : tuple of (int, float, int, ndarray (d,))
         Trajectory, time, index and state of every located event.
+    atol : ndarray (n, d)
+        Absolute tolerances.
     """
 
     t: np.ndarray
@@ -218,6 +225,7 @@ class Solution:
     x_stop: np.ndarray
     n_steps: np.ndarray
     occurrences: tuple
+    atol: np.ndarray
 
 
 def integrate(
@@ -291,6 +299,7 @@ def integrate(
         outcome.x_stop,
         outcome.n_steps,
         tuple(detector.occurrences),
+        problem.atol,
     )
 
 
@@ -342,6 +351,24 @@ def _padded_times(t: ArrayLike | Sequence[ArrayLike]) -> np.ndarray:
         for padded, row in zip(t, rows, strict=True):
             padded[: len(row)] = row
     return real_array(t, "simulate", "t")
+
+
+def _warn_of_tiny_states(solution: Solution, field: VectorField) -> None:
+    """Say which states stay within the default absolute tolerance, so that nothing of them is accurate.
+
+    Those that start at zero are left out: they are zero, or their partners are named.
+    """
+    start, largest = np.abs(solution.x[:, 0]), np.nanmax(np.abs(solution.x), axis=1)
+    rounding = _ROUNDED * largest.max(axis=1, keepdims=True)
+    tiny = (start > rounding) & (largest <= _WITHIN * solution.atol)
+    if tiny.any():
+        names = ", ".join(np.array(field.state_names)[tiny.any(axis=0)])
+        warn(
+            f"simulate: {names} may be wrong: values of at most {largest[tiny].max():.2g} are within the "
+            f"absolute tolerance of {solution.atol[tiny].max():.2g}, which suits the largest state; pass "
+            "atol with a value for each state.",
+            SimulationWarning,
+        )
 
 
 def _as_trajectories(

@@ -660,3 +660,27 @@ def test_a_time_limit_inside_another_can_only_be_shorter():
     with time_limit("outer", 1e-9), time_limit("inner", 1e3):
         assert out_of_time()
     assert not out_of_time()
+
+
+def test_states_within_the_default_tolerance_are_named():
+    field = SymbolicField(["-1e-3*a", "v", "(1-(x*1e12)**2)*v-x"], state_names=["a", "x", "v"])
+    with pytest.warns(SimulationWarning, match="simulate: x may be wrong.*pass atol"):
+        simulate(field, [1.0, 2e-12, 0.0], [0.0, 50.0])
+    fine = simulate(field, [1.0, 2e-12, 0.0], [0.0, 50.0], atol=[1e-9, 1e-20, 1e-20])
+    alone = simulate(SymbolicField(["v", "(1-x**2)*v-x"], state_names=["x", "v"]), [2.0, 0.0], [0.0, 50.0])
+    np.testing.assert_allclose(fine.x[0, -1, 1:] * 1e12, alone.x[0, -1], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rates", "start"),
+    [(["v", "-x-v"], [1.0, 0.0]), (["-x", "-3*v"], [1.0, 1e-13]), (["v", "-x"], [1e-9, 0.0])],
+)
+def test_states_that_decay_or_grow_small_are_not_named(rates, start):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        simulate(SymbolicField(rates, state_names=["x", "v"]), start, [0.0, 60.0])
+
+
+def test_complex_rates_are_refused_by_name():
+    with pytest.raises(ValueError, match="CallableField: expected fn to return real numbers, got complex"):
+        simulate(CallableField(lambda x: 1j * x, 2), [1.0, 0.0], [0.0, 1.0])

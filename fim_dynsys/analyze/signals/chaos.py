@@ -79,7 +79,9 @@ def zero_one_test(
     check_whole("zero_one_test", 1, every=1 if every is None else every, n_frequencies=n_frequencies)
     check_whole("zero_one_test", 0, seed=seed)
     records = records_of(data, "zero_one_test", resample)
-    series = records.state(records.number(state, "zero_one_test"))
+    number = records.number(state, "zero_one_test")
+    records.check_moving([number], "zero_one_test")
+    series = records.state(number)
     if every is None:
         every = delay_of(series) if isinstance(data, Trajectories) else 1
     return zero_one(series, every, n_frequencies, seed)

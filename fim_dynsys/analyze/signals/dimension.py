@@ -190,6 +190,7 @@ def correlation_dimension(
     check_whole("correlation_dimension", 1, max_points=max_points)
     check_whole("correlation_dimension", 0, theiler=0 if theiler is None else theiler)
     records = records_of(data, "correlation_dimension", resample)
+    records.check_moving(range(len(records.names)), "correlation_dimension")
     n = sum(map(len, records.x))
     if n < 50:
         raise ValueError(f"correlation_dimension: expected at least 50 samples, got {n}.")

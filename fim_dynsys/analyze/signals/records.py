@@ -1,5 +1,6 @@
 """What measures are taken of: samples at equal intervals of time, one array for each trajectory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,6 +66,15 @@ class Records:
                 "belong into Trajectories.from_arrays(x, t)."
             )
         return int(number)
+
+    def check_moving(self, states: Sequence[int], caller: str) -> None:
+        """Raise a ValueError that names the caller where none of these states (by number) ever changes."""
+        pooled = self.pooled[:, states]
+        if (pooled == pooled[0]).all():
+            names = ", ".join(self.names[i] for i in states)
+            raise ValueError(
+                f"{caller}: expected states that change, got constant {names}; choose others."
+            )
 
     def state(self, i: int) -> tuple[np.ndarray, ...]:
         """One state of each trajectory."""

@@ -331,3 +331,9 @@ def test_dimension_of_a_short_record_is_not_settled(t_end, settled):
     assert found.turns == pytest.approx(t_end / 0.32, rel=0.2)  # 16 samples
     whole = measures(Trajectories.from_arrays(path[::5], t[::5]), progress=False)
     assert ("Not settled" in str(whole)) is not settled
+
+
+@pytest.mark.parametrize("measure", [correlation_dimension, zero_one_test])
+def test_constant_records_are_refused_by_name(measure):
+    with pytest.raises(ValueError, match=f"{measure.__name__}: expected states that change, got constant x0"):
+        measure(np.ones(500))
