@@ -49,7 +49,7 @@ class Region:
                 f"Region: expected low and high of one length, got {low.size} and {high.size}; "
                 "give one bound of each kind per coordinate"
             )
-        names = _default_names(low.size) if names is None else names
+        names = default_names(low.size) if names is None else names
         names = _checked_names(names, low.size)
         for i in np.flatnonzero(~(low < high)):
             raise ValueError(
@@ -81,7 +81,7 @@ class Region:
     @property
     def is_named(self) -> bool:
         """Whether the names are others than x0, x1, ..."""
-        return self.names != _default_names(self.dim)
+        return self.names != default_names(self.dim)
 
     @property
     def size(self) -> np.ndarray:
@@ -216,7 +216,8 @@ def unknown_states(box: Region, state_names: Sequence[str], caller: str) -> Valu
     )
 
 
-def _default_names(dim: int) -> tuple[str, ...]:
+def default_names(dim: int) -> tuple[str, ...]:
+    """Names of states that have none."""
     return tuple(f"x{i}" for i in range(dim))
 
 

@@ -14,6 +14,8 @@ from fim_dynsys.regression.kernels.paths import DONE
 if TYPE_CHECKING:
     from sympy import Expr
 
+_BESIDE = 4.0  # units of rounding of the time, between a switch and the steps beside it
+
 TABLES = (explicit.TABLE, implicit.TABLE)
 """Of both methods of integration."""
 
@@ -149,11 +151,13 @@ class Experiment:
         measured : arrays (N,)
             Rows, kinds, values and errors.
         switches : sequence of float
-            Other times that steps end at.
+            Other times that the equations switch at.
         """
         last = max([begin, *times[-1:]])
         happen = sorted((e for e in events if begin <= e.time <= last), key=lambda e: e.time)
-        breaks = np.concatenate([inputs.starts, switches])
+        # Steps end before a switch and go on behind it: all their stages lie on one side.
+        apart, at = _BESIDE * np.spacing(max(abs(begin), abs(last))), np.array(switches)
+        breaks = np.concatenate([inputs.starts, at - apart, at + apart])
         breaks = breaks[(breaks > begin) & (breaks < last)]
         stops = np.unique(np.concatenate([[begin], times, breaks, [e.time for e in happen]]))
         record = np.full(len(stops), -1)

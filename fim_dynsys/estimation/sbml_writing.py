@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.errors import real_array
+from fim_dynsys.errors import FitWarning, real_array, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import safe_names
 from fim_dynsys.fields.exports import equations_of
@@ -25,8 +25,8 @@ _TAKEN = {"time", "avogadro", "pi", "exponentiale", "true", "false", "infinity",
 def to_sbml(field: VectorField, path: str | os.PathLike, x0: ArrayLike | None = None) -> Path:
     """Write the equations of a field as a model in SBML, level 3 version 2.
 
-    States are parameters that change by rate rules. The time as an input, of equations that hold ``t``,
-    becomes that of SBML.
+    States are parameters that change by rate rules. Time in SBML begins at 0: in equations that hold ``t`` it
+    counts from the first sample.
 
     Parameters
     ----------
@@ -35,11 +35,16 @@ def to_sbml(field: VectorField, path: str | os.PathLike, x0: ArrayLike | None = 
     path : path
         The file.
     x0 : array (d,), optional
-        First states; default those that were fitted, of the first trajectory.
+        States at the first sample; default those that were fitted, of the first trajectory.
 
     Returns
     -------
     Path
+
+    Warns
+    -----
+    FitWarning
+        Doses and events of the fit are not written.
 
     Raises
     ------
@@ -66,12 +71,17 @@ def to_sbml(field: VectorField, path: str | os.PathLike, x0: ArrayLike | None = 
     import sympy
 
     own = equations_of("to_sbml", field)
-    report = field.fit_info.report if field.fit_info is not None else {}
-    others = [name for name in own.inputs if name != report.get("clock")]
-    if others:
+    if own.inputs:
         raise ValueError(
-            f"to_sbml: expected a field without inputs, got {', '.join(others)}; field.at_input(u) holds "
+            f"to_sbml: expected a field without inputs, got {', '.join(own.inputs)}; field.at_input(u) holds "
             "them."
+        )
+    changes = field.fit_info.report.get("changes", []) if field.fit_info is not None else []
+    if changes:
+        warn(
+            f"to_sbml: doses and events of the fit are not written, at {', '.join(f'{t:g}' for t in changes)}; "
+            "add events to the model.",
+            FitWarning,
         )
     start = _first(field, x0)
     ids = [
@@ -80,7 +90,10 @@ def to_sbml(field: VectorField, path: str | os.PathLike, x0: ArrayLike | None = 
     ]
     symbols = [sympy.Symbol(name, real=True) for name in ids]
     d = len(own.states)
-    clock = [sympy.Symbol("time", real=True)] * len(own.inputs)
+    context = field.context
+    begin = 0.0 if context is None else float(context.t[0, 0])
+    time = sympy.Symbol("time", real=True)
+    clock = [time + begin if begin else time] * own.clock
     expressions = own.renamed([*symbols[:d], *clock], symbols[d:])
     document = libsbml.SBMLDocument(_LEVEL, _VERSION)
     model = document.createModel()

@@ -28,7 +28,9 @@ class Equations:
     expressions : tuple of sympy.Expr
         In ``symbols``, and in symbols of the parameters' names.
     symbols : tuple of sympy.Symbol
-        Of states and then inputs.
+        Of states, then inputs, then the time where the expressions hold it.
+    clock : bool
+        Whether they hold it.
     """
 
     states: tuple[str, ...]
@@ -36,9 +38,10 @@ class Equations:
     parameters: dict[str, float]
     expressions: "tuple[Expr, ...]"
     symbols: "tuple[Symbol, ...]"
+    clock: bool = False
 
     def renamed(self, values: "Sequence[Any]", parameters: "Sequence[Any]") -> "list[Expr]":
-        """The expressions with others for states and inputs, and for parameters in their order."""
+        """The expressions with others for `symbols`, and for parameters in their order."""
         import sympy
 
         own = [sympy.Symbol(name, real=True) for name in self.parameters]
@@ -56,20 +59,23 @@ def equations_of(caller: str, field: VectorField) -> Equations:
     """
     import sympy
 
-    inputs = tuple(getattr(field, "input_names", ()))
+    info = getattr(field, "fit_info", None)
+    clock = None if info is None else info.report.get("clock")
+    names = tuple(getattr(field, "input_names", ()))
+    inputs = tuple(name for name in names if name != clock)  # which comes last
+    held = len(inputs) < len(names)
     own = field.extended if isinstance(field, DrivenField) else field
     if isinstance(own, SymbolicField):
-        return Equations(
-            tuple(field.state_names), inputs, own.parameters, own.expressions[: field.dim], own.symbols
-        )
+        expressions = own.expressions[: field.dim]
+        return Equations(tuple(field.state_names), inputs, own.parameters, expressions, own.symbols, held)
     write = getattr(own, "sympy", None)
     if not isinstance(field, VectorField) or write is None:
         raise TypeError(
             f"{caller}: expected a field with equations, such as model.field_, got {type(field).__name__}; "
             "fields without equations are first approximated by fim_dynsys.distill."
         )
-    symbols = tuple(sympy.Symbol(f"value {k}", real=True) for k in range(field.dim + len(inputs)))
-    return Equations(tuple(field.state_names), inputs, {}, tuple(write(symbols)[: field.dim]), symbols)
+    symbols = tuple(sympy.Symbol(f"value {k}", real=True) for k in range(field.dim + len(names)))
+    return Equations(tuple(field.state_names), inputs, {}, tuple(write(symbols)[: field.dim]), symbols, held)
 
 
 def to_c(field: VectorField, path: str | os.PathLike | None = None, name: str = "rates") -> str:
@@ -197,6 +203,7 @@ def _indexed(own: Equations, first: int) -> "list[Expr]":
         return [sympy.Symbol(f"{letter}[{k + first}]", real=True) for k in range(count)]
 
     values = [*places("x", len(own.states)), *places("u", len(own.inputs))]
+    values += [sympy.Symbol("t", real=True)] * own.clock
     return own.renamed(values, places("p", len(own.parameters)))
 
 

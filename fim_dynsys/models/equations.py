@@ -394,6 +394,7 @@ class EquationsModel(EstimatedModel):
             "chosen": "given expressions",
             "states": list(states),
             "observed": list(columns),
+            "changes": sorted({float(event.time) for run in problem.runs for event in run.events}),
             "hold": described.holds,
             "lognormal": self._log,
             "notes": [

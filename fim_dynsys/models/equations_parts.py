@@ -19,6 +19,7 @@ from fim_dynsys.regression.given import Given
 from fim_dynsys.regression.observed import complete_inputs, complete_samples, observe
 from fim_dynsys.regression.thinning import MANY
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.ordering import with_clock
 
 
 def names_of(
@@ -61,7 +62,8 @@ def ordered(caller: str, given: Any, states: Sequence[str]) -> list[str]:
         if set(given) != set(states):
             raise ValueError(
                 f"{caller}: expected expressions of the states {', '.join(states)}, got those of "
-                f"{', '.join(map(str, given))}; with observed=[...] not all need to be in the data."
+                f"{', '.join(map(str, given))}; name the columns by feature_names=[...], or by "
+                "observed=[...] where not all states are among them."
             )
         return [given[name] for name in states]
     if len(given) != len(states):
@@ -142,6 +144,9 @@ def fitted_field(
     if clock is not None:
         equations = tuple(e.xreplace({symbol(TIME): symbol(clock)}) for e in equations)
         report["clock"] = clock
+    if not full:
+        levels = map(float, summary.noise_level)
+        report["noise by column"] = dict(zip(described.columns, levels, strict=False))
     info = FitInfo(
         initial_states=summary.initial_states,
         noise_level=summary.noise_level if full else None,
@@ -176,12 +181,8 @@ def _clock(taken: set[str]) -> str:
 
 def _states(problem: Problem, data: Trajectories, summary: Summary, driven: Sequence[str]) -> Trajectories:
     """Fitted states at the samples, with inputs, and the time where it is one."""
-    inputs = None
-    if driven:
-        inputs = [
-            np.column_stack([inputs, t]) if len(driven) > inputs.shape[1] else inputs
-            for inputs, (t, _) in zip(data.input_arrays(), data.arrays(), strict=True)
-        ]
+    for clock in driven[len(data.input_names) :]:
+        data = with_clock(data, clock)
     units = {name: unit for name, unit in data.units.items() if name in {*problem.states, TIME}}
     return Trajectories.from_arrays(
         summary.states,
@@ -189,6 +190,6 @@ def _states(problem: Problem, data: Trajectories, summary: Summary, driven: Sequ
         state_names=problem.states,
         coords=data.coords,
         units=units,
-        u=inputs,
+        u=data.input_arrays() if driven else None,
         input_names=driven or None,
     )

@@ -30,6 +30,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
+from fim_dynsys.regions import default_names
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
@@ -260,12 +261,50 @@ class EstimatedModel(VectorFieldModel):
         report = field.fit_info.report
         return simulated(caller, field, x0, times, u, report.get("hold"), report.get("clock"))
 
-    def _warn_of_path(self, caller: str, x0: ArrayLike | Trajectories, t: ArrayLike) -> None:
-        """Warn of doses and events within the times of a path, which follows the equations alone."""
+    def _records(self, caller: str, trajectories: Trajectories) -> Trajectories:
+        """Records of all states, in the order of the equations; of arrays, columns are what was observed."""
+        report = self._fitted_field().fit_info.report
+        states, columns = tuple(report["states"]), tuple(report["observed"])
+        as_fitted = trajectories.state_names in (columns, default_names(len(columns)))
+        if as_fitted:
+            if not set(columns) <= set(states):
+                raise ValueError(
+                    f"{caller}: expected records of the states {', '.join(states)}, got those of "
+                    f"{', '.join(columns)}; fit_info says how well these are described."
+                )
+            trajectories = trajectories.with_x(trajectories.x, columns)
+        return super()._records(caller, trajectories)
+
+    def _score_of_paths(
+        self,
+        trajectories: Trajectories,
+        x_dot: object,
+        horizon: float | None = None,
+        progress: bool | None = None,
+        **unknown: Any,
+    ) -> float:
+        whole = self._fitted_field().fit_info.path_r2
+        plain = self._change_times() and x_dot is None and horizon is None and not unknown
+        if plain and whole is not None and trajectories.equals(self.context_):
+            return whole  # of paths with doses and events
+        spans = [(t[0], t[-1]) for t, _ in trajectories.arrays()]
+        self._warn_of_changes(f"{self._caller}.score", spans)
+        return super()._score_of_paths(trajectories, x_dot, horizon, progress, **unknown)
+
+    def _warn_of_path(
+        self, caller: str, x0: ArrayLike | Trajectories, t: ArrayLike, origins: ArrayLike | None = None
+    ) -> None:
         times = real_array(t, caller, "t").ravel()
-        spans = [(times.min(), times.max())] if times.size else []
-        if isinstance(x0, Trajectories) and spans:
-            spans = [(t[-1], t[-1] + times.max()) for t, _ in x0.arrays()]
+        if not times.size:
+            return
+        spans = [(times.min(), times.max())]
+        if isinstance(x0, Trajectories):
+            ends = [t[-1] for t, _ in x0.arrays()] if origins is None else np.ravel(origins)
+            spans = [(end, end + times.max()) for end in ends]
+        self._warn_of_changes(caller, spans)
+
+    def _warn_of_changes(self, caller: str, spans: Sequence[tuple[float, float]]) -> None:
+        """Warn of doses and events within the times of paths, which follow the equations alone."""
         reached = sorted({at for at in self._change_times() for low, high in spans if low <= at < high})
         if reached:
             warn(

@@ -56,6 +56,7 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.ordering import in_order, with_clock
 
 _UNNAMED = "unnamed"
 
@@ -444,7 +445,7 @@ class FittedModel(Estimator):
         [[0.082, 0.05]]
         """
         field = self._fitted_field()
-        self._warn_of_path(f"{self._caller}.forecast", x0, t)
+        self._warn_of_path(f"{self._caller}.forecast", x0, t, origins)
         if not isinstance(x0, Trajectories):
             return _from_states(f"{self._caller}.forecast", field, x0, t)
         if isinstance(field, DrivenField):
@@ -453,7 +454,7 @@ class FittedModel(Estimator):
                 f"{', '.join(field.input_names)}; use simulate with u, or field_.at_input(u)."
             )
         caller = f"{self._caller}.forecast"
-        x0 = completed(caller, field, x0)
+        x0 = self._records(caller, x0)
         check_whole(caller, 1, n_draws=n_draws)
         check_whole(caller, 0, seed=seed)
         check_flags(caller, observed=observed)
@@ -476,7 +477,15 @@ class FittedModel(Estimator):
 
         return ahead(x0) if origins is None else rolled(caller, x0, origins, ahead)
 
-    def _warn_of_path(self, caller: str, x0: ArrayLike | Trajectories, t: ArrayLike) -> None:
+    def _records(self, caller: str, trajectories: Trajectories) -> Trajectories:
+        """Records of all states of the field, in its order."""
+        field = self._fitted_field()
+        inputs = field.input_names if isinstance(field, DrivenField) else ()
+        return completed(caller, field, in_order(caller, trajectories, field.state_names, inputs))
+
+    def _warn_of_path(
+        self, caller: str, x0: ArrayLike | Trajectories, t: ArrayLike, origins: ArrayLike | None = None
+    ) -> None:
         """Warn of what happened in the data and is not repeated in a path over `t`: here nothing."""
 
     def _forecast_levels(self, field: VectorField) -> Levels | None:
@@ -534,6 +543,9 @@ class FittedModel(Estimator):
         carried = isinstance(x, Trajectories) and bool(x.input_names)
         if isinstance(field, ForcedField) and u is None and not carried:
             x, t, carried = with_waves(as_trajectories(x, t), field.omegas), None, True
+        clock = field.fit_info.report.get("clock")
+        if clock is not None:
+            x, t, u, carried = with_clock(as_trajectories(x, t, None, u), clock), None, None, True
         if not isinstance(field, DrivenField) or (u is None and not carried):
             u = input_rows(f"{self._caller}.score", field, u, 0)
         paths = isinstance(metric, str) and metric == "path"
@@ -543,7 +555,7 @@ class FittedModel(Estimator):
             )
         if metric is None and "horizon" in metric_kws:
             raise ValueError(f"{self._caller}.score: expected metric='path' with horizon=, got no metric.")
-        trajectories = completed(f"{self._caller}.score", field, as_trajectories(x, t, None, u))
+        trajectories = self._records(f"{self._caller}.score", as_trajectories(x, t, None, u))
         if trajectories.dim != field.dim:
             raise ValueError(
                 f"{self._caller}.score: expected observations of {field.dim} states, got {trajectories.dim}."

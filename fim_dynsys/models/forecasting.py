@@ -115,7 +115,7 @@ def forecast_bands(
         flat = _relevelled(flat, weights, levels)
         weights = np.full(flat.shape[1], 1.0 / flat.shape[1])
     if observed:
-        flat = flat + noise * rng.standard_normal(flat.shape)
+        flat = flat + _of_measurements(field, noise) * rng.standard_normal(flat.shape)
     if positive is not None:
         flat = np.where(positive, np.maximum(flat, 0.0), flat)  # NaN stays
     return _dataset(trajectories, tails, ahead, shares, weights, flat, alive)
@@ -176,6 +176,12 @@ def _noise(field: VectorField, trajectories: Trajectories) -> np.ndarray:
         seen = [(t, x, np.isfinite(x).all(axis=1)) for t, x in trajectories.arrays()]
         level = noise_model([(t[rows], x[rows]) for t, x, rows in seen]).level
     return np.maximum(level, 1e-9 * field.scales.length)
+
+
+def _of_measurements(field: VectorField, noise: np.ndarray) -> np.ndarray:
+    """Noise (d,) of what is measured: of states that are hidden none is."""
+    by_column = field.fit_info.report.get("noise by column")
+    return noise if by_column is None else np.array([by_column.get(name, 0.0) for name in field.state_names])
 
 
 def _starts(

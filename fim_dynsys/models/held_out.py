@@ -20,6 +20,7 @@ from fim_dynsys.models.parameters import separate
 from fim_dynsys.models.paths import path_score
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.ordering import in_order
 
 _COLUMNS = ("path_r2", "path_error", "slope_error", "terms", "seconds")
 
@@ -162,7 +163,7 @@ def _alike(train: Trajectories, held_out: Trajectories) -> Trajectories:
             f"{len(train.input_names)} inputs of train ({', '.join(expected)}), got {held_out.dim} and "
             f"{len(held_out.input_names)} ({', '.join(got)}); give both the same columns."
         )
-    return held_out
+    return in_order("compare", held_out, train.state_names, train.input_names)
 
 
 def _measured(

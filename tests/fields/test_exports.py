@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fim_dynsys
+from fim_dynsys.errors import FitWarning
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.symbolic import SymbolicField
@@ -91,3 +92,15 @@ def test_sbml_of_equations_in_time_and_of_a_fit(tmp_path):
     assert str(again.equations[0]) == "-c*k*t"
     assert float(again.initial["c"]) == pytest.approx(2.0, rel=1e-6)
     assert again.parameters["k"] == pytest.approx(0.2, rel=1e-6)
+
+
+def test_time_in_sbml_counts_from_the_first_sample_and_doses_are_said(tmp_path):
+    pytest.importorskip("libsbml", reason="the extra petab is not installed")
+    t = np.linspace(5.0, 9.0, 17)
+    model = fim_dynsys.load("equations", expressions={"c": "-k*t*c"}, doses=[(6.0, "c", 0.0)], n_starts=2)
+    model.fit(2.0 * np.exp(-0.1 * (t**2 - 25.0)), t, feature_names=["c"])
+    with pytest.warns(FitWarning, match="to_sbml: doses and events of the fit are not written, at 6"):
+        again = fim_dynsys.from_sbml(fim_dynsys.to_sbml(model.field_, tmp_path / "m.xml"))
+    symbols = {str(s): s for s in again.equations[0].free_symbols}
+    at_start = again.equations[0].subs({symbols["t"]: 0.0, symbols["c"]: 2.0, symbols["k"]: 0.2})
+    assert float(at_start) == pytest.approx(-2.0)

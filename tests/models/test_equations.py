@@ -485,3 +485,16 @@ def test_knowledge_of_states_beside_expressions():
         load({"c": "-k"}, knowledge=Knowledge(nonnegative=["c"])).fit(1.0 - 0.2 * t, t, feature_names=["c"])
     alias = fim_dynsys.load("symbolic", expressions={"c": "-k*c"}, knowledge=Knowledge(nonnegative=["c"]))
     assert alias.knowledge == Knowledge(nonnegative=["c"])
+
+
+@pytest.mark.parametrize("between", ["t > 1.1 and t < 1.3", "1.1 <= t <= 1.3"])
+def test_what_begins_at_a_known_time_is_seen_from_rest(between):
+    t = np.arange(0.0, 10.01, 0.5)
+
+    def since(begin):
+        return np.where(t > begin, 1.0 - np.exp(-0.5 * np.maximum(t - begin, 0.0)), 0.0)
+
+    x = 10.0 * (since(1.1) - since(1.3))
+    model = load({"x": f"-k*x+(R if {between} else 0)"}, initial={"x": 0}, n_starts=3)
+    found = model.fit(x, t, feature_names=["x"])
+    assert found.parameters_ == pytest.approx({"R": 5.0, "k": 0.5}, rel=1e-6)

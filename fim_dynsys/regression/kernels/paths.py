@@ -15,6 +15,7 @@ DONE, NOT_FINITE, TOO_MANY, TOO_SMALL = range(4)
 _STIFF = 3.0  # product of step and largest rate, about the edge of the explicit pair's stability region
 _OFTEN, _SELDOM = 15, 6  # steps at the edge before the method changes, and off it before they are forgotten
 _LEAST_STEP = 1e-15  # of the time
+_NO_TIME = 2e-15  # of the time: stops so close to each other enclose a switch
 
 
 @compiled
@@ -86,9 +87,12 @@ def follow(
     stiff, edge, off, used = False, 0, 0, 0
     fresh, fresh_jac = False, False  # whether f0 and jac are those of the present state
     h, t = 0.0, stops[0]
+    no_time = _NO_TIME * max(abs(stops[0]), abs(stops[-1]))
     for j in range(len(stops)):
         end, p = stops[j], piece[max(j - 1, 0)]
         curve, began = curves[p], curve_starts[p]
+        if end - t <= no_time:  # around a switch, whose sides are both left out
+            t, fresh, h = end, False, 0.0
         while t < end:
             if not fresh:
                 load(machine, t, x, curve, t - began)

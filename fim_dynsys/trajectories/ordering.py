@@ -1,0 +1,68 @@
+"""Columns of records as a field wants them: its states and inputs in order, the time where it is an input."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fim_dynsys.trajectories.container import Trajectories
+
+
+def in_order(
+    caller: str, trajectories: Trajectories, states: Sequence[str], inputs: Sequence[str] = ()
+) -> Trajectories:
+    """The same records with states and inputs in this order.
+
+    Names decide where they are those of the field. Others, such as x0, x1, ... of arrays, say nothing: then
+    columns go by position.
+
+    Parameters
+    ----------
+    caller : str
+        Named in errors.
+    trajectories : Trajectories
+        Records of all states, or of some.
+    states, inputs : sequence of str
+        Names in the order of the field.
+
+    Returns
+    -------
+    Trajectories
+
+    Raises
+    ------
+    ValueError
+        Where some names are those of the field, and others are not.
+    """
+    found = trajectories
+    if _differ(caller, "states", trajectories.state_names, states):
+        found = found.select_states([name for name in states if name in trajectories.state_names])
+    if _differ(caller, "inputs", trajectories.input_names, inputs):
+        found = found.select_inputs([name for name in inputs if name in trajectories.input_names])
+    return found
+
+
+def with_clock(trajectories: Trajectories, clock: str) -> Trajectories:
+    """The same records with the time as their last input, of this name; unchanged where they have it."""
+    if clock in trajectories.input_names:
+        return trajectories
+    pairs = trajectories.arrays()
+    inputs = [np.column_stack([u, t]) for u, (t, _) in zip(trajectories.input_arrays(), pairs, strict=True)]
+    return Trajectories.from_arrays(
+        [x for _, x in pairs],
+        [t for t, _ in pairs],
+        state_names=trajectories.state_names,
+        coords=trajectories.coords,
+        units=trajectories.units,
+        u=inputs,
+        input_names=[*trajectories.input_names, clock],
+    )
+
+
+def _differ(caller: str, kind: str, own: Sequence[str], expected: Sequence[str]) -> bool:
+    """Whether columns with the names of a field are in another order."""
+    places = [list(expected).index(name) for name in own if name in expected]
+    if places and len(places) < len(own):
+        raise ValueError(
+            f"{caller}: expected {kind} {', '.join(expected)}, got {', '.join(own)}; rename the columns."
+        )
+    return places != sorted(places)
