@@ -79,8 +79,8 @@ def to_sbml(field: VectorField, path: str | os.PathLike, x0: ArrayLike | None = 
     changes = field.fit_info.report.get("changes", []) if field.fit_info is not None else []
     if changes:
         warn(
-            f"to_sbml: doses and events of the fit are not written, at {', '.join(f'{t:g}' for t in changes)}; "
-            "add events to the model.",
+            f"to_sbml: doses and events of the fit are not written, at {', '.join(f'{t:g}' for t in changes)}"
+            "; add events to the model.",
             FitWarning,
         )
     start = _first(field, x0)

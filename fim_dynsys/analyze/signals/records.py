@@ -72,9 +72,7 @@ class Records:
         pooled = self.pooled[:, states]
         if (pooled == pooled[0]).all():
             names = ", ".join(self.names[i] for i in states)
-            raise ValueError(
-                f"{caller}: expected states that change, got constant {names}; choose others."
-            )
+            raise ValueError(f"{caller}: expected states that change, got constant {names}; choose others.")
 
     def state(self, i: int) -> tuple[np.ndarray, ...]:
         """One state of each trajectory."""
