@@ -41,7 +41,7 @@ from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, shares
-from fim_dynsys.search.front import front, simpler
+from fim_dynsys.search.front import FrontMember, front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort
 from fim_dynsys.search.initial_estimate import InitialEstimate
 from fim_dynsys.search.judges import HeldOut
@@ -267,7 +267,8 @@ class Auto(SearchedModel):
         Of noisy samples the BIC alone would draw hardly any but the best candidate, and bands of the members
         would be too narrow: its differences are divided by a number found on other systems. Draws whose
         paths leave all bounds from the data, where that of the field stays, are replaced and counted in
-        ``left_out``. A model that was read from a file repeats the search first.
+        ``left_out``. After `select` of another structure than the preferred one, members have that structure.
+        A model that was read from a file repeats the search first.
 
         Parameters
         ----------
@@ -292,6 +293,13 @@ class Auto(SearchedModel):
 
         temperature = 1.0 if found.exact_models else _TEMPERATURE
         draw = partial(question.draws, found, temperature=temperature)
+        if self.field_.fit_info.inference.selected:
+            found, _, rows, preferred = self._front()
+            own, places = terms_by_state(self.field_), [row.place for row in rows]
+            fields = {place: self._field(found, question, place, {}, 0.0) for place in places}
+            place = next((k for k in places if terms_by_state(fields[k]) == own), preferred)
+            if place != preferred:  # the user knows the structure
+                draw = partial(question.draws, found, place=place)
         return bounded_members(draw, n, seed, self.field_, self._seen)
 
     @property
@@ -301,14 +309,8 @@ class Auto(SearchedModel):
         Also forms that follow the samples as well as the preferred one and are hardly longer. `select` makes
         one of them the answer. A model that was read from a file repeats the search first.
         """
-        found, question = self._found()
-        weights = normalised(found.log_weights)
-        preferred = int(found.preferred(weights)[0])
-        if not found.exact_models:
-            more = self._simpler_than(found, preferred)
-            found = replace(found, members=found.members + more)
-            weights = np.concatenate([weights, np.zeros(len(more))])
-        rows = front(found, preferred)
+        found, weights, rows, preferred = self._front()
+        question = self._found()[1]
         fields = [self._field(found, question, row.place, {}, float(weights[row.place])) for row in rows]
         fields = [with_outliers_of(field, self.field_) for field in fields]
         answered = next(
@@ -334,6 +336,17 @@ class Auto(SearchedModel):
                 )
             )
         return Alternatives(out, found.judge.name.value)
+
+    def _front(self) -> tuple[Portfolio, np.ndarray, list[FrontMember], int]:
+        """The portfolio with simpler structures, weights, the front, and the answer's place."""
+        found, _ = self._found()
+        weights = normalised(found.log_weights)
+        preferred = int(found.preferred(weights)[0])
+        if not found.exact_models:
+            more = self._simpler_than(found, preferred)
+            found = replace(found, members=found.members + more)
+            weights = np.concatenate([weights, np.zeros(len(more))])
+        return found, weights, front(found, preferred), preferred
 
     def _simpler_than(self, found: Portfolio, preferred: int) -> list[Candidate]:
         """What `simpler` finds, once for each portfolio: it fits for seconds."""

@@ -61,7 +61,7 @@ from fim_dynsys.models.inputs import (
 )
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
 from fim_dynsys.models.outliers import samples_of
-from fim_dynsys.models.rates import informed_by_rates, of_rates_alone
+from fim_dynsys.models.rates import check_rates, informed_by_rates, of_rates_alone, warn_of_units
 from fim_dynsys.models.relative import checked_names, relative_errors
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
@@ -315,6 +315,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if forcing is not None or time:
             trajectories = forced(self._caller, trajectories, forcing, time)
         slopes = None if x_dot is None else derivative_list(self._caller, x_dot, trajectories)
+        if slopes is not None:
+            check_rates(f"{self._caller}.fit", trajectories.state_names, slopes)
         if slopes is not None and "x_dot" in self.takes:
             given["x_dot"] = slopes
         if sigma is not None:
@@ -335,6 +337,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         rates = None if "x_dot" in given else slopes
         if rates is not None:
             check_step(self._caller, t, rates, trajectories)
+            warn_of_units(f"{self._caller}.fit", trajectories, rates)
         with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
             field = self._inferred_with(trajectories, rates, given)
             if isinstance(field, DrivenField) and not omegas_of(field.input_names):

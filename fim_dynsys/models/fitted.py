@@ -468,11 +468,12 @@ class FittedModel(Estimator):
         ensemble = self.ensemble(n_draws, seed, progress) if drawn is None else EnsembleField(drawn)
         levels = self._forecast_levels(field)
         known = Knowledge.of(getattr(self, "knowledge", None))
+        sigma = getattr(self, "_sigma", None)
         positive = None if known is None else np.isin(field.state_names, known.nonnegative)
 
         def ahead(seen: Trajectories) -> xr.Dataset:
             return forecast_bands(
-                caller, field, ensemble, seen, t, bands, observed, seed, levels, progress, positive
+                caller, field, ensemble, seen, t, bands, observed, seed, levels, progress, positive, sigma
             )
 
         return ahead(x0) if origins is None else rolled(caller, x0, origins, ahead)

@@ -12,7 +12,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.models.forecast_levels import WIDEST, Levels
 from fim_dynsys.models.inputs import real_array
-from fim_dynsys.regression.criteria import Noise, noise_model
+from fim_dynsys.regression.criteria import Known, Noise, noise_model
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.simulation.solution import AUTO, integrate
@@ -32,6 +32,7 @@ class _Tail(NamedTuple):
     t: np.ndarray  # (n,) from the first of them
     x: np.ndarray  # (n, d), those that were not observed estimated
     seen: np.ndarray  # (n, d), which were observed
+    noise: np.ndarray  # (n, d), standard deviations of what was observed
     last: float  # time of the last one
 
 
@@ -47,6 +48,7 @@ def forecast_bands(
     levels: Levels | None = None,
     progress: bool | None = None,
     positive: np.ndarray | None = None,
+    sigma: Known | None = None,
 ) -> xr.Dataset:
     """How trajectories go on; see `VectorFieldModel.forecast`.
 
@@ -79,6 +81,8 @@ def forecast_bands(
         Whether a bar is shown after two seconds; default on a terminal.
     positive : bool array (d,), optional
         States that are never negative: neither starts nor bands are.
+    sigma : list of arrays (n, d), optional
+        Errors of the samples that the field was fitted to.
 
     Returns
     -------
@@ -90,14 +94,15 @@ def forecast_bands(
         raise ValueError(f"{caller}: expected bands between 0 and 1, such as (0.5, 0.9), got {bands!r}.")
     if trajectories.dim != field.dim:
         raise ValueError(f"{caller}: expected trajectories of {field.dim} states, got {trajectories.dim}.")
-    tails = [_tail(caller, k, trajectories[[k]], field) for k in range(len(trajectories))]
     unit, noise = field.scales.length, _noise(field, trajectories)
+    errors = [_own_errors(field, sigma, noise, *pair) for pair in trajectories.arrays()]
+    tails = [_tail(caller, k, trajectories[[k]], field, errors[k]) for k in range(len(trajectories))]
     rng = np.random.default_rng(seed)
     shape = (len(tails), len(ensemble), _DRAWS, len(ahead), field.dim)
     paths = np.empty(shape)
     bar = progress_bar(progress, len(tails), "forecast", "trajectories", PATIENCE)
     for k, tail in enumerate(tails):
-        starts, roots = _starts(ensemble, tail, unit, noise)
+        starts, roots = _starts(ensemble, tail, unit)
         normal = rng.standard_normal((len(ensemble), _DRAWS, field.dim))
         drawn = starts[:, None] + np.einsum("mij,mnj->mni", roots, normal)
         if positive is not None:
@@ -115,7 +120,10 @@ def forecast_bands(
         flat = _relevelled(flat, weights, levels)
         weights = np.full(flat.shape[1], 1.0 / flat.shape[1])
     if observed:
-        flat = flat + _of_measurements(field, noise) * rng.standard_normal(flat.shape)
+        measured = np.stack(
+            [_of_measurements(field, tail, own) for tail, own in zip(tails, flat, strict=True)]
+        )
+        flat = flat + measured * rng.standard_normal(flat.shape)
     if positive is not None:
         flat = np.where(positive, np.maximum(flat, 0.0), flat)  # NaN stays
     return _dataset(trajectories, tails, ahead, shares, weights, flat, alive)
@@ -154,7 +162,7 @@ def _ahead(caller: str, horizon: ArrayLike) -> np.ndarray:
     return np.linspace(0.0, float(times[0]), _TIMES + 1)[1:] if np.ndim(horizon) == 0 else times
 
 
-def _tail(caller: str, k: int, trajectory: Trajectories, field: VectorField) -> _Tail:
+def _tail(caller: str, k: int, trajectory: Trajectories, field: VectorField, noise: np.ndarray) -> _Tail:
     try:
         whole = completed(None, trajectory)
     except ValueError as error:
@@ -166,7 +174,9 @@ def _tail(caller: str, k: int, trajectory: Trajectories, field: VectorField) -> 
     seen = np.ones(x.shape, dtype=bool) if errors is None else ~np.isinf(errors[0])
     within = int((t >= t[-1] - field.scales.time).sum())
     n = min(max(within, 2 * field.dim + 2), _LONGEST, len(t))
-    return _Tail(t[-n:] - t[-n], x[-n:], seen[-n:], float(t[-1]))
+    # rows without an observation are left out of x
+    errors_at = noise[np.isin(trajectory.arrays()[0][0], t)]
+    return _Tail(t[-n:] - t[-n], x[-n:], seen[-n:], errors_at[-n:], float(t[-1]))
 
 
 def _noise(field: VectorField, trajectories: Trajectories) -> np.ndarray:
@@ -178,24 +188,57 @@ def _noise(field: VectorField, trajectories: Trajectories) -> np.ndarray:
     return np.maximum(level, 1e-9 * field.scales.length)
 
 
-def _of_measurements(field: VectorField, noise: np.ndarray) -> np.ndarray:
-    """Noise (d,) of what is measured: of states that are hidden none is."""
+def _own_errors(
+    field: VectorField, sigma: Known | None, noise: np.ndarray, t: np.ndarray, x: np.ndarray
+) -> np.ndarray:
+    """Standard deviations (n, d) of samples: as they were given, or as exact equations leave them.
+
+    Both are known of samples that the field was fitted to; of others the noise level is.
+    """
+    everywhere, info = np.tile(noise, (len(t), 1)), field.fit_info
+    hidden = "noise by column" in info.report  # errors are those of columns, not of states
+    given = None if isinstance(sigma, Noise) or hidden else sigma
+    if field.context is None or not (info.to_precision or given is not None):
+        return everywhere
+    for k, (own_t, own_x) in enumerate(field.context.arrays()):
+        at = np.minimum(np.searchsorted(own_t, t), len(own_t) - 1)
+        if own_x.shape[1] != x.shape[1] or not np.array_equal(own_t[at], t):
+            continue
+        if not np.array_equal(own_x[at], x, equal_nan=True):
+            continue
+        if given is not None:
+            errors = given[k][at]
+            return np.where(np.isfinite(errors) & (errors > 0), errors, everywhere)
+        left = 0.0 if info.residual_over_noise is None else info.residual_over_noise
+        return np.maximum(left * everywhere, _RTOL * field.scales.length)
+    return everywhere
+
+
+def _of_measurements(field: VectorField, tail: _Tail, paths: np.ndarray) -> np.ndarray:
+    """Noise of what is measured along paths (..., d); of states that are hidden none is.
+
+    It is in proportion to the values where that says the errors of the last samples better.
+    """
     by_column = field.fit_info.report.get("noise by column")
-    return noise if by_column is None else np.array([by_column.get(name, 0.0) for name in field.state_names])
+    if by_column is not None:
+        return np.broadcast_to([by_column.get(name, 0.0) for name in field.state_names], paths.shape)
+    with np.errstate(divide="ignore"):
+        share = np.where(tail.x != 0.0, tail.noise / np.abs(tail.x), np.inf)
+    relative = np.isfinite(share).all(axis=0)
+    relative &= np.ptp(np.log(np.where(relative, share, 1.0)), axis=0) < np.ptp(np.log(tail.noise), axis=0)
+    return np.where(relative, np.median(share, axis=0) * np.abs(paths), np.median(tail.noise, axis=0))
 
 
-def _starts(
-    ensemble: EnsembleField, tail: _Tail, unit: np.ndarray, noise: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _starts(ensemble: EnsembleField, tail: _Tail, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """States (M, d) at the last sample, one for each member, and roots (M, d, d) of their covariances."""
-    m, d = len(ensemble), ensemble.dim
+    m, d, noise = len(ensemble), ensemble.dim, tail.noise
     if len(tail.t) < d + 1:
-        return np.tile(tail.x[-1], (m, 1)), np.tile(np.diag(noise), (m, 1, 1))
+        return np.tile(tail.x[-1], (m, 1)), np.tile(np.diag(noise[-1]), (m, 1, 1))
     first = smoothing_bank(tail.t, tail.x, (3.0,))[0][0, 0] if len(tail.t) > 4 else tail.x[0]
     start = np.tile(np.where(np.isfinite(first), first, tail.x[0]), (m, 1))
     least, best = np.full(m, np.inf), start.copy()
     nudges = np.vstack([np.zeros(d), _NUDGE * np.diag(unit)])
-    ends, roots = np.tile(tail.x[-1], (m, 1)), np.tile(np.diag(noise), (m, 1, 1))
+    ends, roots = np.tile(tail.x[-1], (m, 1)), np.tile(np.diag(noise[-1]), (m, 1, 1))
     for _ in range(_STEPS + 1):
         which = np.repeat(np.arange(m), d + 1)
         begun = (start[:, None] + nudges).reshape(-1, d)
@@ -208,7 +251,7 @@ def _starts(
                 start[i] = (start[i] + best[i]) / 2  # half the way back
                 continue
             least[i], best[i] = size, start[i]
-            jac = np.where(tail.seen[:, :, None], slopes / noise[:, None], 0.0).reshape(-1, d)
+            jac = np.where(tail.seen[:, :, None], slopes / noise[:, :, None], 0.0).reshape(-1, d)
             step, *_ = np.linalg.lstsq(jac, residuals, rcond=None)
             covariance = slopes[-1] @ np.linalg.pinv(jac.T @ jac) @ slopes[-1].T
             # what the member leaves of the samples beyond their noise is no smaller at their end

@@ -196,11 +196,16 @@ class Question:
             apart = deviation(field(x), rates, rivals.weights)
         return field.with_fit_info(inference=replace(field.fit_info.inference, elsewhere=apart))
 
-    def draws(self, found: Portfolio, n: int, seed: int, temperature: float = 1.0) -> list[VectorField]:
+    def draws(
+        self, found: Portfolio, n: int, seed: int, temperature: float = 1.0, place: int | None = None
+    ) -> list[VectorField]:
         """Fields of candidates that `Portfolio.draws` draws, in the units and order of the data.
 
-        ``temperature`` divides the logarithms of their weights.
+        ``temperature`` divides the logarithms of their weights; with ``place`` all are of that member.
         """
-        drawn = found.draws(found.log_weights / temperature, n, np.random.default_rng(seed))
+        weights = found.log_weights / temperature
+        if place is not None:
+            weights = np.where(np.arange(len(found.members)) == place, 0.0, -np.inf)
+        drawn = found.draws(weights, n, np.random.default_rng(seed))
         observations, order = found.search.observations, self.order
         return [order.field(m.field(observations, order.trajectories, {}), self.context) for m in drawn]

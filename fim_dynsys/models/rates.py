@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fim_dynsys.errors import DataWarning, warn
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Inference, Judge
@@ -31,6 +32,10 @@ _FREE = 2  # values for each number that a regression of rates may have
 _ROUNDS, _ALONG_ITS_PATH = 2, 2  # of proposing terms, and of fits, each along the path of the last
 _CONTRADICTED = 10.0  # times the variance that a regression of the rates leaves
 _HELD = 1e4  # times their precision, by which numbers stay where they are
+_EXPLAINED = 0.9  # of the increments' squares by a multiple of the rates: both are of the same motion
+_DENSE = 0.5  # of the rates' squares by their changes from sample to sample: integrals are good to 5 %
+_OTHER_UNIT = math.log(1.25)  # that such a multiple differs from 1
+_ENOUGH = 10  # increments: fewer may be a multiple by chance
 _MIXED_UP_TO = 4  # states: beyond, all equations are of one kind
 
 
@@ -98,6 +103,47 @@ class _Rates:
         """Minus twice the log-likelihood of the rates, up to a constant."""
         least = np.maximum(VARIANCE_FLOOR * self.total / self.n, 1e-300)
         return float(self.n * np.sum(np.log(np.maximum(self.squares(coefficients) / self.n, least))))
+
+
+def check_rates(caller: str, names: Sequence[str], rates: Sequence[np.ndarray]) -> None:
+    """Raise a ValueError where no sample has the rates (n, d) of all states."""
+    measured = np.isfinite(np.concatenate(rates))
+    if measured.all(axis=1).any():
+        return
+    none = [name for name, seen in zip(names, measured.any(axis=0), strict=True) if not seen]
+    got = f"none of {', '.join(none)}" if none else "none of all at the same sample"
+    raise ValueError(
+        f"{caller}: expected rates x_dot of all states at some samples, got {got}; leave x_dot out, or "
+        "estimate what is missing from the samples."
+    )
+
+
+def warn_of_units(caller: str, trajectories: Trajectories, rates: Sequence[np.ndarray]) -> None:
+    """DataWarning where well sampled states change by a multiple of the integrals of their rates (n, d).
+
+    Such rates have another unit of time, or another sign.
+    """
+    pairs = [(t, x, v) for (t, x), v in zip(trajectories.arrays(), rates, strict=True)]
+    rises = np.concatenate([np.diff(x, axis=0) for _, x, _ in pairs])
+    integrals = np.concatenate([0.5 * np.diff(t)[:, None] * (v[1:] + v[:-1]) for t, _, v in pairs])
+    both = np.isfinite(rises) & np.isfinite(integrals)
+    rises, integrals = np.where(both, rises, 0.0), np.where(both, integrals, 0.0)
+    product = (rises * integrals).sum(axis=0)
+    with np.errstate(all="ignore"):
+        ratio = product / (integrals**2).sum(axis=0)
+        explained = ratio * product / (rises**2).sum(axis=0)
+        other = (ratio < 0.0) | (np.abs(np.log(np.abs(ratio))) > _OTHER_UNIT)
+    values = np.concatenate(rates)
+    turns = np.concatenate([np.diff(v, axis=0) for v in rates])
+    dense = np.nansum(turns**2, axis=0) < _DENSE * np.nansum(values**2, axis=0)
+    other &= dense & (explained > _EXPLAINED) & (both.sum(axis=0) >= _ENOUGH)
+    if other.any():
+        said = [
+            f"{name} changes {ratio[k]:.3g} times as fast"
+            for k, name in enumerate(trajectories.state_names)
+            if other[k]
+        ]
+        warn(f"{caller}: {', '.join(said)} as x_dot says; give x_dot per unit of t.", DataWarning)
 
 
 def informed_by_rates(

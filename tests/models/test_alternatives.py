@@ -148,3 +148,16 @@ def test_what_is_simpler_is_fitted_once_for_each_fit(model, monkeypatch):
     rows = model.alternatives_
     monkeypatch.setattr(auto, "simpler", None)  # no call any more
     assert [row.equations for row in model.alternatives_] == [row.equations for row in rows]
+
+
+def test_members_have_the_structure_that_was_selected():
+    t = np.linspace(0.0, 15.0, 150)
+    field = fim_dynsys.SymbolicField(["v", "(1-x**2)*v-x"], state_names=["x", "v"])
+    x = fim_dynsys.simulate(field, [1.0, 0.0], t).x[0]
+    x = x + 0.03 * x.std(axis=0) * np.random.default_rng(0).normal(size=x.shape)
+    model = fim_dynsys.load("auto").fit(x, t)
+    rows = model.alternatives_
+    other = next(k for k, row in enumerate(rows) if not row.is_preferred and row.parameters > 1)
+    model.select(other)
+    for member in model.ensemble(4):
+        assert terms_by_state(member) == terms_by_state(rows[other].field)

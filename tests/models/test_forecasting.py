@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import fim_dynsys
 from fim_dynsys import CallableField, EnsembleField, Region, Trajectories
@@ -147,3 +148,30 @@ def test_levels_are_those_of_what_chose_the_field(name):
     for levels in known.values():
         assert levels.nominal == NOMINAL and len(levels.paths) == 3
         assert (np.diff(levels.paths, axis=1) > 0.0).all()
+
+
+def spikes(t):
+    """Predators and prey that are rare most of the time."""
+    return solve_ivp(
+        lambda _, z: [z[0] * (1 - z[1]), z[1] * (z[0] - 1)],
+        (0.0, t[-1]),
+        [0.05, 0.02],
+        t_eval=t,
+        rtol=1e-10,
+        atol=1e-14,
+    ).y.T
+
+
+@pytest.mark.parametrize(("options", "noise", "width"), [({}, 0.0, 0.01), ({"sigma": 0.05}, 0.05, 0.5)])
+def test_small_states_are_as_sure_as_their_own_errors(options, noise, width):
+    t = np.linspace(0.0, 26.0, 196)
+    truth = spikes(t)
+    seen, x = t[:151], truth[:151] * np.exp(noise * np.random.default_rng(1).normal(size=(151, 2)))
+    sigma = {name: share * x for name, share in options.items()}
+    model = fim_dynsys.load("fim-ode").fit(x, seen, **sigma)
+    ahead = model.forecast(model.context_, [6.0], [0.9], progress=False).isel(trajectory=0, ahead=0, band=0)
+    assert (abs(ahead["median"] - truth[-1]) < width * truth[-1]).all()
+    assert (ahead["high"] - ahead["low"] < width * truth[-1]).all()
+    measured = model.forecast(model.context_, [6.0], [0.9], observed=True, progress=False)
+    measured = measured.isel(trajectory=0, ahead=0, band=0)
+    assert (measured["high"] - measured["low"] < 2.0 * width * truth[-1]).all()

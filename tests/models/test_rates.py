@@ -1,11 +1,13 @@
 """Measured rates are used by every search, by the errors that they turn out to have."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import fim_dynsys
 from fim_dynsys import Trajectories
-from fim_dynsys.errors import FitWarning, IgnoredInputWarning
+from fim_dynsys.errors import DataWarning, FitWarning, IgnoredInputWarning
 
 PREY = fim_dynsys.SymbolicField(["1.1*x - 0.4*x*y", "0.1*x*y - 0.4*y"], {}, state_names=["x", "y"])
 TRUE = np.array([1.1, -0.4, -0.4, 0.1])
@@ -122,3 +124,28 @@ def test_rates_in_units_in_which_squares_overflow_do_not_end_in_an_error_of_lapa
     x = 7e-68 * np.exp(-0.4 * t)[:, None]
     model = fim_dynsys.load("sindy-strong").fit(x, 5e91 * t, x_dot=5e91 * t[:, None])
     assert np.isfinite(model.coefficients()).all()
+
+
+@pytest.mark.parametrize("unit", [60.0, 1.0 / 60.0, -1.0])
+def test_rates_in_another_unit_of_time_are_said(unit):
+    t = np.linspace(0.0, 6.0, 61)
+    x = 2.0 * np.exp(-0.5 * t) + 0.001 * np.random.default_rng(0).normal(size=61)
+    with pytest.warns(DataWarning, match="x0 changes .* times as fast as x_dot says; give x_dot per unit"):
+        fim_dynsys.load("sindy-strong").fit(x, t, x_dot=-0.5 * unit * x)
+
+
+def test_rates_of_coarse_samples_are_not_compared():
+    t = np.linspace(0.0, 60.0, 21)
+    x = np.column_stack([np.cos(t), -np.sin(t)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        fim_dynsys.load("sindy-strong").fit(x, t, x_dot=np.column_stack([-np.sin(t), -np.cos(t)]))
+
+
+@pytest.mark.parametrize("model", ["sindy-strong", "sindy"])
+def test_a_state_without_any_rate_is_named(model):
+    t = np.linspace(0.0, 6.0, 61)
+    x = np.column_stack([np.cos(t), -np.sin(t)])
+    slopes = np.column_stack([-np.sin(t), np.full(61, np.nan)])
+    with pytest.raises(ValueError, match="got none of x1"):
+        fim_dynsys.load(model).fit(x, t, x_dot=slopes)
