@@ -14,7 +14,14 @@ from fim_dynsys.models.constraints_applied import with_errors
 from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.second_order import knowledge_with_positions
-from fim_dynsys.models.trust import N_DRAWS, Rivals, deviation, points_elsewhere
+from fim_dynsys.models.trust import (
+    N_DRAWS,
+    Rivals,
+    deviation,
+    deviation_by_constants,
+    points_elsewhere,
+    together,
+)
 from fim_dynsys.regression.criteria import Known, equal_errors
 from fim_dynsys.regression.observed import complete_inputs, complete_samples
 from fim_dynsys.search.candidates import Candidate
@@ -193,7 +200,8 @@ class Question:
         x[:, self.order.states] = states
         with np.errstate(all="ignore"):
             rates = np.stack([rival(x) for rival in rivals.fields])
-            apart = deviation(field(x), rates, rivals.weights)
+            apart = deviation(field(x), rates, rivals.weights, self.context)
+        apart = together(apart, deviation_by_constants(field, self.context))
         return field.with_fit_info(inference=replace(field.fit_info.inference, elsewhere=apart))
 
     def draws(

@@ -20,6 +20,7 @@ N_DRAWS = 12
 _N_RIVALS = 8  # that are compared, the most preferred ones
 _TEMPERATURE = 4.0  # of their weights: a BIC of twice this behind the best is still a rival
 _GROWN = 3.0  # times the box of the data: starts that users ask for lie as far out
+_SAME = 1e-12  # of its square: the variance of a rate that is constant but for rounding
 _POINTS = 64  # in it; uniform, since an even sequence would take half a second to import
 _LEADS_ELSEWHERE = 0.5  # R2 of the answer's path by that of a rival, below which they part
 # of draw 0 of python -m benchmarks.records --only trust
@@ -66,7 +67,20 @@ def points_elsewhere(context: Trajectories) -> np.ndarray:
     return np.where(box.high <= 0.0, -np.abs(x), x)
 
 
-def deviation(rates: np.ndarray, of_rivals: np.ndarray, weights: np.ndarray) -> float | None:
+def deviation_by_constants(field: VectorField, context: Trajectories) -> float | None:
+    """`deviation` of a field from itself where states have other values that the data hold constant."""
+    constant = _widths(context) == 0.0
+    if not constant.any():
+        return None
+    x = points_elsewhere(context)
+    other = np.where(constant, x * np.linspace(1.0 / _GROWN, _GROWN, len(x))[:, None], x)
+    with np.errstate(all="ignore"):
+        return deviation(field(x), field(other)[None], np.ones(1), context)
+
+
+def deviation(
+    rates: np.ndarray, of_rivals: np.ndarray, weights: np.ndarray, context: Trajectories
+) -> float | None:
     """Root mean square deviation of the rates (C, n, d) of rivals from those (n, d) of the answer.
 
     Returns
@@ -75,10 +89,30 @@ def deviation(rates: np.ndarray, of_rivals: np.ndarray, weights: np.ndarray) -> 
         In standard deviations of the latter, of the state where it is largest; None where it is not finite.
     """
     with np.errstate(all="ignore"):
-        spread = rates.var(axis=0)
+        spread = _unit_squares(rates, context)
         apart = weights @ np.mean((of_rivals - rates) ** 2, axis=1)
-        largest = float(np.sqrt(np.max(apart / np.where(spread > 0.0, spread, 1.0))))
+        largest = float(np.sqrt(np.max(apart / spread)))
     return largest if np.isfinite(largest) else None
+
+
+def _unit_squares(rates: np.ndarray, context: Trajectories) -> np.ndarray:
+    """Squares (d,) of what deviations of rates (n, d) are small or large beside.
+
+    Their variance; of a rate that is the same everywhere its square; of one that is zero that of crossing
+    the data within the longest record. A state that the data hold constant at rest has none.
+    """
+    square, variance = np.mean(rates**2, axis=0), rates.var(axis=0)
+    unit = np.where(variance > _SAME * square, variance, square)
+    span = max(t[-1] - t[0] for t, _ in context.arrays())
+    across = (_widths(context) / span) ** 2 if span > 0 else np.ones(context.dim)
+    unit = np.where(unit > 0.0, unit, across)
+    return np.where(unit > 0.0, unit, np.inf)
+
+
+def _widths(context: Trajectories) -> np.ndarray:
+    """Range (d,) of each state in the data."""
+    x = np.concatenate([x for _, x in context.arrays()])
+    return np.nanmax(x, axis=0) - np.nanmin(x, axis=0)
 
 
 def together(*apart: float | None) -> float | None:
@@ -94,9 +128,9 @@ def deviation_by_errors(field: VectorField, context: Trajectories) -> float | No
         return None
     x = points_elsewhere(context)
     with np.errstate(all="ignore"):
-        spread = field(x).var(axis=0)
+        spread = _unit_squares(field(x), context)
         apart = np.mean(field.dictionary.evaluate(x) ** 2, axis=0) @ errors**2
-        largest = float(np.sqrt(np.max(apart / np.where(spread > 0.0, spread, 1.0))))
+        largest = float(np.sqrt(np.max(apart / spread)))
     return largest if np.isfinite(largest) else None
 
 
@@ -104,7 +138,7 @@ def deviation_elsewhere(field: VectorField, rivals: Rivals, context: Trajectorie
     """`deviation` of the rivals of a field at `points_elsewhere` of its context."""
     x = points_elsewhere(context)
     with np.errstate(all="ignore"):
-        return deviation(field(x), np.stack([rival(x) for rival in rivals.fields]), rivals.weights)
+        return deviation(field(x), np.stack([rival(x) for rival in rivals.fields]), rivals.weights, context)
 
 
 def share_elsewhere(field: VectorField, rivals: Rivals, starts: np.ndarray, t: np.ndarray) -> np.ndarray:

@@ -144,3 +144,26 @@ def test_trust_is_printed_and_kept(oscillation, tmp_path, capsys):
     assert again.trust is Trust.HIGH
     table = fim_dynsys.fit_many(fim_dynsys.load("fim-ode"), {"a": Trajectories.from_arrays(x, t)}, n_jobs=1)
     assert table["trust"].tolist() == ["high"]
+
+
+@pytest.fixture(scope="module")
+def populations():
+    """Times, and prey and predators with 2 % noise."""
+    t = np.linspace(0.0, 12.0, 120)
+    field = SymbolicField(["x-0.5*x*y", "0.4*x*y-0.8*y"], state_names=["x", "y"])
+    x = fim_dynsys.simulate(field, [2.0, 1.0], t).x[0]
+    return t, x + 0.02 * x.std(axis=0) * np.random.default_rng(0).normal(size=x.shape)
+
+
+@pytest.mark.parametrize("model", ["auto", "fim-ode"])
+def test_effects_of_a_constant_state_are_not_known(populations, model):
+    t, x = populations
+    fitted = fim_dynsys.load(model).fit(np.column_stack([x, np.full(120, 5.0)]), t)
+    used = any("x2" in equation for equation in fitted.equations())
+    assert fitted.field_.fit_info.trust is (Trust.LIMITED if used else Trust.HIGH)
+
+
+def test_time_as_a_state_does_not_lower_the_trust(populations):
+    t, x = populations
+    fitted = fim_dynsys.load("fim-ode").fit(np.column_stack([x, t]), t)
+    assert fitted.equations()[2] == "1" and fitted.field_.fit_info.trust is Trust.HIGH
