@@ -84,7 +84,7 @@ class IntegralRegression:
     state: np.ndarray
 
     @classmethod
-    def of(cls, problem: ExpressionProblem, observations: Observations) -> Self:
+    def of(cls, problem: ExpressionProblem, observations: Observations, noise: NoiseLevel) -> Self:
         """Regression of the observations on the terms of right-hand sides.
 
         Parameters
@@ -93,12 +93,14 @@ class IntegralRegression:
             Linear in all its parameters.
         observations : Observations
             Data.
+        noise : NoiseLevel
+            Of the observations.
         """
         q, d, scale, unit = len(problem.names), observations.dim, observations.scale, observations.time_unit
         n_pieces = len(observations.samples)
         rows = []
-        for k, ((t, z), (states, slopes)) in enumerate(
-            zip(observations.samples, observations.splines, strict=True)
+        for k, ((t, z), (states, slopes), weights) in enumerate(
+            zip(observations.samples, observations.splines, noise.weights(observations), strict=True)
         ):
             gaps = np.diff(t)
             nodes = t[:-1, None] + 0.5 * gaps[:, None] * (1.0 + _NODES)
@@ -110,7 +112,7 @@ class IntegralRegression:
             starts = np.zeros((len(t), d, n_pieces, d))
             starts[:, np.arange(d), k, np.arange(d)] = 1.0
             design = np.concatenate([integrals[..., 1:], starts.reshape(len(t), d, -1)], axis=2)
-            relative = observations.weights[k][: len(t)] ** -0.5
+            relative = weights**-0.5
             state = np.broadcast_to(np.arange(d), z.shape)
             rows.append((design, z * scale - integrals[..., 0], relative, state))
         design, target, relative, state = (np.concatenate(parts) for parts in zip(*rows, strict=True))

@@ -39,6 +39,14 @@ class NoiseLevel:
     low: np.ndarray
     high: np.ndarray
 
+    def weights(self, observations: Observations) -> list[np.ndarray]:
+        """Weights (n, d) of the samples of each piece: 1 of states whose level is known.
+
+        Elsewhere those that the data suggest, as of errors that grow with the states.
+        """
+        known = self.low == self.high
+        return [np.where(known, 1.0, weights) for weights in observations.weights_over(1.0)]
+
     def log_likelihood(self, squares: np.ndarray, n: int) -> float:
         """Of ``n`` residuals with weighted squared sums (d,), up to their weights."""
         total = -0.5 * n * len(squares) * np.log(2.0 * np.pi)
@@ -117,7 +125,7 @@ class TrajectoryLikelihood:
         self._counts = np.concatenate([np.append(0, count) for count in counts]).astype(np.int64)
         self._steps = np.concatenate([np.append(0.0, step) for step in steps])
         self._values = np.concatenate([z for _, z in observations.samples]) * scale
-        self._weights = np.concatenate(observations.weights_over(1.0))
+        self._weights = np.concatenate(noise.weights(observations))
         self._log_weights = 0.5 * float(np.sum(np.log(self._weights)))
         self._inputs = np.concatenate(observations.inputs) * observations.input_scale
         self._curves = np.ascontiguousarray(observations.interval_curves * observations.input_scale)

@@ -13,11 +13,12 @@ from fim_dynsys.comparison.likelihoods import NoiseLevel, TrajectoryLikelihood
 from fim_dynsys.comparison.nested import sample_nested
 from fim_dynsys.comparison.posteriors import Posterior
 from fim_dynsys.comparison.priors import GivenPriors, JointPrior, Prior, PriorKind, default_priors
-from fim_dynsys.comparison.quadrature import Peak, laplace, quadrature
+from fim_dynsys.comparison.quadrature import NoPeakError, Peak, laplace, quadrature
 from fim_dynsys.comparison.results import ModelComparison, ModelEvidence
 from fim_dynsys.errors import SamplingWarning, check_whole, warn
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.expressions import parse
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.expression_fits import ExpressionFit, ExpressionProblem, fit_expressions
@@ -26,6 +27,7 @@ from fim_dynsys.regression.hidden import HiddenFit
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_records, observe
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.ordering import with_clock
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -35,6 +37,7 @@ _NOISE_FACTOR = 10.0  # the noise level may be so many times larger or smaller t
 _START_SPREAD = 3.0  # standard deviations of the noise, of the prior of initial states
 _LEAST_NOISE = 1e-4  # of a state's root mean square
 _MISSED = 10.0  # nats by which a fit's posterior density exceeds all samples where their peak is another
+_TIME = "t"  # in expressions
 _SPREADS = (0.5, 2.0)  # of all priors of parameters, to see how much the evidence depends on them
 
 
@@ -56,7 +59,8 @@ def evidence(
     The likelihood integrates each model from free initial states; the noise is normal, its level known or
     integrated out. Models are given as right-hand sides with free parameters, or as fields or fitted models
     whose coefficients become free. With `observed` they may have hidden states, each its own:
-    where these start is integrated out like the parameters. Inputs that the trajectories carry act on all.
+    where these start is integrated out like the parameters. Inputs that the trajectories carry act on all;
+    ``t`` in expressions is the time.
 
     Parameters
     ----------
@@ -132,8 +136,10 @@ def evidence(
         raise ValueError(f"evidence: expected method among {METHODS}, got {method!r}.")
     check_whole("evidence", 0, seed=seed)
     check_whole("evidence", 2, live_points=live_points)
+    pairs = _pairs(models)
+    trajectories, inputs = _with_time(pairs, trajectories, observed)
     complete, observations, priors, level = _prepared(trajectories, priors, noise)
-    candidates = _candidates(models, trajectories, observed)
+    candidates = _candidates(pairs, trajectories, inputs, observed)
     known = sorted({name for candidate in candidates for name in candidate.given.names})
     starts = {f"{state}(0)" for candidate in candidates for state in candidate.given.states}
     unknown = sorted(set(priors) - set(known) - starts)
@@ -192,10 +198,12 @@ def quadrature_check(
     ----------
     As for `laplace` and `quadrature` in `fim_dynsys.comparison.quadrature`.
     """
+    pairs = [("model", expressions)]
+    trajectories, inputs = _with_time(pairs, trajectories, observed)
     complete, observations, priors, level = _prepared(trajectories, priors, noise)
-    (candidate,) = _candidates({"model": expressions}, trajectories, observed)
+    (candidate,) = _candidates(pairs, trajectories, inputs, observed)
     question = _Question(candidate, complete, observations, priors, level)
-    peak = Peak.near(question.likelihood, question.prior, question.best)
+    peak = question.peak
     return float(peak.log_evidence), quadrature(question.likelihood, question.prior, peak, nodes)
 
 
@@ -333,10 +341,24 @@ class _Question:
 
     def laplace(self, seed: int) -> Posterior:
         """Posterior by Laplace's approximation."""
+        return laplace(self.likelihood, self.peak, seed=seed)
+
+    @cached_property
+    def peak(self) -> Peak:
+        """The highest point of the posterior near the best fit."""
         try:
-            return laplace(self.likelihood, self.prior, self.best, seed=seed)
-        except ValueError as error:
-            raise ValueError(f"evidence: of {self.candidate.name}: {error}") from error
+            return Peak.near(self.likelihood, self.prior, self.best)
+        except NoPeakError as error:
+            given = self.candidate.given
+            pieces = range(len(self.observations.samples))
+            starts = [f"{s}(0)" + (f"[{k}]" if len(pieces) > 1 else "") for k in pieces for s in given.states]
+            places = zip([*given.names, *starts], error.place, strict=True)
+            raise ValueError(
+                f"evidence of {self.candidate.name}: expected a peak of the posterior near the best fit, got "
+                f"none near {', '.join(f'{name} = {value:.4g}' for name, value in places)}: some direction "
+                "has no curvature, or the prior ends there; give other priors, or sample it "
+                "(method='nested')."
+            ) from error
 
     def linear(self, seed: int) -> Posterior:
         """Posterior by the closed form."""
@@ -361,7 +383,8 @@ class _Question:
                 "ones or use method='laplace'."
             )
         centre, spread = np.array([[prior.first, prior.second] for prior in priors]).T
-        return IntegralRegression.of(problem, self.observations).posterior(centre, spread, self.level, seed)
+        regression = IntegralRegression.of(problem, self.observations, self.level)
+        return regression.posterior(centre, spread, self.level, seed)
 
     def answered(self, posterior: Posterior, context: Trajectories) -> ModelEvidence:
         """The model's evidence, with priors of other spreads too."""
@@ -387,8 +410,6 @@ def _prepared(
     trajectories: Trajectories, priors: GivenPriors | None, noise: ArrayLike | None
 ) -> tuple[Trajectories, Observations, dict[str, Prior], NoiseLevel]:
     """Complete trajectories, the same scaled, priors as given, and the noise level."""
-    if not isinstance(trajectories, Trajectories):
-        raise TypeError(f"evidence: expected Trajectories, got {type(trajectories).__name__}.")
     if not isinstance(priors, Mapping | None):
         raise ValueError(f"evidence: expected priors as a dict by names of parameters, got {priors!r}.")
     complete = complete_records(trajectories, "evidence")
@@ -400,6 +421,36 @@ def _prepared(
     observations = observe(complete.arrays(), inputs=complete_inputs(complete, "evidence"))
     given = {name: Prior.of(value) for name, value in (priors or {}).items()}
     return complete, observations, given, _noise_level(observations, noise)
+
+
+def _with_time(
+    pairs: Sequence[tuple[str | None, Any]], trajectories: Trajectories, observed: Sequence[str] | None
+) -> tuple[Trajectories, tuple[str, ...]]:
+    """The trajectories, and what expressions call their inputs.
+
+    Where an expression holds ``t``, and nothing else is called so, the last input is the time. Parameters of
+    fields are what the fields say that they are.
+    """
+    import sympy
+
+    if not isinstance(trajectories, Trajectories):
+        raise TypeError(f"evidence: expected Trajectories, got {type(trajectories).__name__}.")
+    parts = [[model] if isinstance(model, str) else model for _, model in pairs]
+    given = [part for part in parts if isinstance(part, Mapping | Sequence)]
+    inputs = trajectories.input_names
+    taken = {*inputs, *trajectories.state_names}
+    taken |= {name for part in given if isinstance(part, Mapping) for name in part}
+    texts = [text for part in given for text in (part.values() if isinstance(part, Mapping) else part)]
+    texts += [] if observed is None or isinstance(observed, str) else observed
+    named = {name: sympy.Symbol(name, real=True) for name in taken}
+    read = (parse(text, named) if isinstance(text, str) else text for text in texts)
+    held = {symbol.name for e in read if isinstance(e, sympy.Expr) for symbol in e.free_symbols}
+    if _TIME not in held - taken:
+        return trajectories, inputs
+    clock = "time"  # data have no input called t
+    while clock in held | taken:
+        clock += "_"
+    return with_clock(trajectories, clock), (*inputs, _TIME)
 
 
 def _noise_level(observations: Observations, noise: ArrayLike | None) -> NoiseLevel:
@@ -418,15 +469,25 @@ def _noise_level(observations: Observations, noise: ArrayLike | None) -> NoiseLe
     return NoiseLevel(guess / _NOISE_FACTOR, guess * _NOISE_FACTOR)
 
 
-def _candidates(
-    models: Mapping[str, Any] | Iterable[Any], trajectories: Trajectories, observed: Sequence[str] | None
-) -> list[_Candidate]:
-    """The models as read, each of a name of its own."""
+def _pairs(models: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str | None, Any]]:
+    """The models with their names, None where they have none."""
     if isinstance(models, str) or not isinstance(models, Iterable):
         raise ValueError(f"evidence: expected models as a dict or a list, got {models!r}.")
-    pairs = list(models.items()) if isinstance(models, Mapping) else [(None, model) for model in models]
+    pairs: list[tuple[str | None, Any]] = [(None, model) for model in models]
+    if isinstance(models, Mapping):
+        pairs = list(models.items())
     if not pairs:
         raise ValueError("evidence: expected at least one model, got none.")
+    return pairs
+
+
+def _candidates(
+    pairs: Sequence[tuple[str | None, Any]],
+    trajectories: Trajectories,
+    inputs: Sequence[str],
+    observed: Sequence[str] | None,
+) -> list[_Candidate]:
+    """The models as read, each of a name of its own."""
     columns = trajectories.state_names if observed is None else observed
     if isinstance(columns, str) or len(set(columns)) != trajectories.dim:
         raise ValueError(
@@ -436,7 +497,7 @@ def _candidates(
     found = []
     for k, (name, model) in enumerate(pairs):
         states = trajectories.state_names if observed is None else None
-        given, start, own = _read(model, states, trajectories.input_names, columns, name, k)
+        given, start, own = _read(model, states, inputs, columns, name, k)
         found.append(_Candidate(str(name or own or f"model {k}"), given, start))
     names = [candidate.name for candidate in found]
     if len(set(names)) < len(names):

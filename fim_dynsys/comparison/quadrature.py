@@ -15,6 +15,23 @@ _LONGEST = 3.0  # widths in one step
 _CONVERGED = 1e-8  # gain of log posterior
 
 
+class NoPeakError(ValueError):
+    """There is no peak of a posterior near a place.
+
+    Attributes
+    ----------
+    place : array (q,)
+        Which.
+    """
+
+    def __init__(self, place: np.ndarray) -> None:
+        super().__init__(
+            f"Peak.near: expected a peak of the posterior, got none near {place}: some direction has no "
+            "curvature, or the prior ends there; sample it (method='nested') or give other priors."
+        )
+        self.place = place
+
+
 @dataclass(frozen=True)
 class Peak:
     """The highest point of a posterior and its curvature there.
@@ -60,7 +77,7 @@ class Peak:
 
         Raises
         ------
-        ValueError
+        NoPeakError
             If the posterior has no peak near the start.
         """
         calls = 0
@@ -88,27 +105,20 @@ class Peak:
                 break
         value, _, hessian = _derivatives(log_posterior, theta, _STEP * width)
         if not np.isfinite(hessian).all() or not (np.linalg.eigvalsh(-hessian) > 0).all():
-            raise ValueError(
-                f"Peak.near: expected a peak of the posterior, got none near {theta}: some direction has no "
-                "curvature, or the prior ends there; sample it (method='nested') or give other priors."
-            )
+            raise NoPeakError(theta)
         curvature, vectors = np.linalg.eigh(-hessian)
         return cls(theta, width[:, None] * vectors / np.sqrt(curvature), float(value), calls)
 
 
-def laplace(
-    likelihood: Likelihood, prior: JointPrior, start: np.ndarray, n_draws: int = 1000, seed: int = 0
-) -> Posterior:
+def laplace(likelihood: Likelihood, peak: Peak, n_draws: int = 1000, seed: int = 0) -> Posterior:
     """Evidence by a normal approximation about the posterior's mode: exact where the model is linear.
 
     Parameters
     ----------
     likelihood : callable
         ``theta (q,) -> float``.
-    prior : JointPrior
-        Of the parameters.
-    start : array (q,)
-        Where the search for the mode starts.
+    peak : Peak
+        Of the posterior.
     n_draws : int
         Draws of the approximation.
     seed : int
@@ -119,17 +129,11 @@ def laplace(
     Posterior
         Without an error: that of the approximation is not known.
 
-    Raises
-    ------
-    ValueError
-        If the posterior has no peak near the start.
-
     References
     ----------
     L. Tierney, J. B. Kadane, Accurate approximations for posterior moments and marginal densities, JASA 81
     (1986) 82.
     """
-    peak = Peak.near(likelihood, prior, start)
     draws = peak.mode + np.random.default_rng(seed).standard_normal((n_draws, len(peak.mode))) @ peak.axes.T
     values = np.array([likelihood(draw) for draw in draws])
     return Posterior.of_draws(peak.log_evidence, draws, values, peak.calls + n_draws, seed)

@@ -101,4 +101,7 @@ def descend(
     found, evaluation, ended, iterations = objective.searched(
         start, rtol, max_iterations, held, decrement, damping
     )
-    return Descent(found, evaluation, _OUTCOMES[ended], iterations, rtol)
+    outcome = _OUTCOMES[ended]
+    if outcome is Outcome.STALLED and objective.is_exact(evaluation):
+        outcome = Outcome.CONVERGED  # gradients of absolute residuals do not vanish there
+    return Descent(found, evaluation, outcome, iterations, rtol)

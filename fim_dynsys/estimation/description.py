@@ -185,6 +185,11 @@ def describe(
         sizes,
         switch_times(smooth, fixed),
     )
+    if problem.objective.is_saturated():
+        notes.append(
+            f"as many numbers are estimated ({len(problem.space)}) as were measured ({problem.objective.n}): "
+            "nothing tells the errors, which are NaN; pass sigma, or measure more"
+        )
     return Description(problem, equations, shown, tuple(columns), holds, tuple(notes))
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from fim_dynsys.estimation.fits import Fit
 from fim_dynsys.estimation.problem import Problem
 from fim_dynsys.estimation.starts import draw_starts
-from fim_dynsys.estimation.summary import covariance_at
+from fim_dynsys.estimation.summary import at_bounds, covariance_at
 
 _DEAF = 1e-9  # of the largest singular value: no measurement depends on the direction
 _VAGUE = 3.0  # sizes, or units of a logarithm: a larger error determines nothing
@@ -27,7 +27,8 @@ class Identifiability:
     ----------
     table : DataFrame
         A row for each estimated number: ``value``, ``error``, ``relative`` error (of logarithms where these
-        are searched), and ``verdict``: determined, imprecise, not determined, or no effect.
+        are searched), and ``verdict``: determined, imprecise, not determined, no effect, at its bound, or
+        error unknown where as many numbers are estimated as were measured. The last two have no error.
     rank : int
         Directions that the measurements depend on.
     count : int
@@ -127,11 +128,22 @@ def identifiability(fit: Fit) -> Identifiability:
     ----------
     fit : Fit
         Of a problem.
+
+    Raises
+    ------
+    ValueError
+        Where nothing was estimated.
     """
+    if not len(fit.space):
+        raise ValueError(
+            "identifiability: expected a fit with estimated numbers, got one in which all are known; leave "
+            "some out of fixed and initial."
+        )
     space, theta = fit.space, fit.descent.theta
     covariance, _ = covariance_at(fit)
     natural, slope = fit.natural, space.slope(theta)
-    error = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    held = at_bounds(fit)
+    error = np.where(held, np.nan, np.sqrt(np.maximum(np.diagonal(covariance), 0.0)))
     coordinate = error / np.where(slope != 0, slope, 1.0)
     relative = np.where(space.log, coordinate, coordinate / np.maximum(np.abs(theta), 1e-12))
     rank, combinations = _near(fit)
@@ -140,12 +152,10 @@ def identifiability(fit: Fit) -> Identifiability:
     if design is not None:
         size = np.sqrt(np.sum(design**2, axis=0))
         deaf = size <= _DEAF * size.max(initial=0.0)
-    verdict = np.where(
-        deaf,
-        "no effect",
-        np.where(
-            relative > _VAGUE, "not determined", np.where(relative > _IMPRECISE, "imprecise", "determined")
-        ),
+    verdict = np.select(
+        [deaf, held, np.isnan(error), relative > _VAGUE, relative > _IMPRECISE],
+        ["no effect", "at its bound", "error unknown", "not determined", "imprecise"],
+        "determined",
     )
     table = pd.DataFrame(
         {"value": natural, "error": error, "relative": relative, "verdict": verdict}, index=space.names

@@ -177,8 +177,8 @@ def check_names(read: Reader, known: Known, names: Sequence[str]) -> None:
     Raises
     ------
     ValueError
-        Where something is said of a name that is nowhere, or of a parameter that an expression fixes; or
-        where a parameter has the name of a function.
+        Where something is said of a name that is nowhere, or of a parameter that a number or an expression
+        fixes; or where a parameter has the name of a function.
     """
     caller, tied = read.caller, {s.name for s in read.tied}
     function = sorted(set(names) & set(FUNCTIONS))
@@ -187,7 +187,8 @@ def check_names(read: Reader, known: Known, names: Sequence[str]) -> None:
             f"{caller}: expected functions with arguments, such as {function[0]}(x), got {function[0]} alone."
         )
     bounds = known.bounds if isinstance(known.bounds, Mapping) else {}
-    for name, value in fixed_numbers(caller, known.fixed).items():
+    numbers = fixed_numbers(caller, known.fixed)
+    for name, value in numbers.items():
         low, high = pair(caller, name, bounds.get(name, (None, None)))
         if not low <= value <= high:
             raise ValueError(
@@ -206,6 +207,12 @@ def check_names(read: Reader, known: Known, names: Sequence[str]) -> None:
             kind = "starts of parameters or states" if what == "start" else what
             raise ValueError(
                 f"{caller}: expected {kind} among {', '.join([*names, *sorted(others)])}, got {unknown}."
+            )
+        idle = sorted(set(map(str, given)) & set(numbers)) if what in ("priors", "start") else []
+        if idle:
+            raise ValueError(
+                f"{caller}: expected {what} of parameters that are estimated, got that of {idle[0]}, which "
+                f"fixed makes {numbers[idle[0]]:g}; leave one out."
             )
         both = sorted(set(map(str, given)) & tied) if what != "fixed" else []
         if both:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sympy import Expr
 
 _LEAST = 1e-300  # a scale is positive
+_EXPECTED = "y"  # what is expected of a column, in the scale of its errors, unless something is called so
 
 
 def read_observables(
@@ -35,7 +36,7 @@ def read_observables(
     means : sequence of sympy.Expr
         What is expected in each.
     noise : str, tuple or dict by column
-        As users give it.
+        As users give it; ``y`` in a scale is what is expected of the column.
     poisson, known_errors : bool
         Whether the samples are counts; whether standard deviations of the samples are given.
 
@@ -54,6 +55,12 @@ def read_observables(
     observables: list[Observable] = []
     scales: list[Expr] = []
     names: set[str] = set()
+    free = _EXPECTED not in {*read.states, *read.inputs, *read.used}
+
+    def scale_of(size: Any, mean: "Expr") -> "Expr":
+        expected = {sympy.Symbol(_EXPECTED, real=True): mean} if free else {}
+        return read(size).xreplace(expected)
+
     for k, (column, mean) in enumerate(zip(columns, means, strict=True)):
         word = words.get(column)
         kind, size = (word if len(word) == 2 else (word, None)) if is_pair(word) else (word, None)
@@ -73,11 +80,12 @@ def read_observables(
             check_number(caller, f"the scale of the errors of {column}", size, low=_LEAST)
         if kind == "relative":
             size = f"error_{k}" if size is None else size
-            expression = read(size) * sympy.Abs(mean)
-            names |= {s.name for s in read(size).free_symbols}
+            share = scale_of(size, mean)
+            expression = share * sympy.Abs(mean)
+            names |= {s.name for s in share.free_symbols} - {s.name for s in mean.free_symbols}
             kind = "normal"
         else:
-            expression = None if size is None else read(size)
+            expression = None if size is None else scale_of(size, mean)
             if expression is not None:
                 names |= {s.name for s in expression.free_symbols} - {s.name for s in mean.free_symbols}
         at = -1

@@ -13,6 +13,8 @@ from fim_dynsys.regression.kernels import likelihood
 LEAST_SHARE = 1e-7
 """Of an observable's size: what is left of noise-free samples is not less."""
 
+_AT_LEAST = 1e-3  # of the least scale, above which something is left
+
 
 class Errors(enum.Enum):
     """How measurements scatter about what is expected of them."""
@@ -165,6 +167,21 @@ class Objective:
     def n(self) -> int:
         """Number of measurements."""
         return len(self.measured)
+
+    def is_saturated(self, n_held: int = 0) -> bool:
+        """Whether nothing tells the size of the errors, none of which is known.
+
+        Then there are no more measurements and priors than estimated numbers; ``n_held`` of these are known.
+        """
+        free = len(self.space) - n_held
+        return bool(free and self.estimated.all()) and self.n + self.space.n_priors <= free
+
+    def is_exact(self, evaluation: Evaluation) -> bool:
+        """Whether nothing is left of any measurement, as of noise-free ones: no scale can be less."""
+        if not self.n or not self.estimated.all():
+            return False
+        kinds = np.unique(self.kinds)
+        return bool(np.all(evaluation.scales[kinds] <= (1.0 + _AT_LEAST) * self.least[kinds]))
 
     def paths(self, theta: np.ndarray, rtol: float, sensitivities: bool = True) -> list[Path] | None:
         """Paths of all experiments; None as soon as one fails."""

@@ -91,6 +91,11 @@ class ParameterSpace:
         return len(self.parameters)
 
     @property
+    def n_priors(self) -> int:
+        """How many numbers have one."""
+        return len(self._prior_at)
+
+    @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """What the kernels take: scales, sizes, priors and bounds."""
         priors = (self._prior_at, self._prior_mean, self._prior_deviation, self._prior_log)

@@ -1,5 +1,6 @@
 """Likelihood profiles: the best fit at each value of a parameter, and the intervals that they give."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +75,7 @@ def thresholds(fit: Fit, levels: tuple[float, ...] = LEVELS) -> dict[float, floa
     """Rises of the objective at which intervals end.
 
     Half a quantile of chi squared; where the scales of the errors are estimated, that of Student's t, by
-    which the profile of a linear model is exact.
+    which the profile of a linear model is exact. Infinite where nothing tells the size of the errors.
 
     References
     ----------
@@ -84,12 +85,34 @@ def thresholds(fit: Fit, levels: tuple[float, ...] = LEVELS) -> dict[float, floa
 
     n = int(fit.problem.objective.estimated.sum())
     free = n - len(fit.space)
+    if fit.problem.objective.is_saturated():
+        return dict.fromkeys(levels, np.inf)
     if n and free > 0:
         return {v: 0.5 * n * float(np.log1p(t.ppf(0.5 + 0.5 * v, free) ** 2 / free)) for v in levels}
     return {v: 0.5 * float(chi2.ppf(v, 1)) for v in levels}
 
 
-def profile(fit: Fit, name: str, levels: tuple[float, ...] = LEVELS) -> Profile:
+def checked_levels(caller: str, levels: float | Sequence[float]) -> tuple[float, ...]:
+    """Levels of intervals, of one number too.
+
+    Raises
+    ------
+    ValueError
+        Unless there are some, all of them between 0 and 1.
+    """
+    try:
+        found = tuple(map(float, np.atleast_1d(np.asarray(levels, dtype=float))))
+    except (TypeError, ValueError):
+        found = ()
+    if not found or not all(0.0 < level < 1.0 for level in found):
+        raise ValueError(
+            f"{caller}: expected levels between 0 and 1, such as [0.68, 0.95], got {levels!r}; give per cent "
+            "as shares."
+        )
+    return found
+
+
+def profile(fit: Fit, name: str, levels: float | Sequence[float] = LEVELS) -> Profile:
     """The profile of one estimated number.
 
     Parameters
@@ -98,13 +121,13 @@ def profile(fit: Fit, name: str, levels: tuple[float, ...] = LEVELS) -> Profile:
         A fit that converged.
     name : str
         Of the number.
-    levels : tuple of float
-        Of the intervals.
+    levels : float or sequence of float
+        Of the intervals, each between 0 and 1.
 
     Raises
     ------
     ValueError
-        For a name that was not estimated.
+        For a name that was not estimated, and for other levels.
 
     References
     ----------
@@ -115,7 +138,7 @@ def profile(fit: Fit, name: str, levels: tuple[float, ...] = LEVELS) -> Profile:
     if name not in space.names:
         raise ValueError(f"profile: expected one of {', '.join(space.names)}, got {name!r}.")
     k = space.names.index(name)
-    limits = thresholds(fit, levels)
+    limits = thresholds(fit, checked_levels("profile", levels))
     top = max(limits.values())
     below, above = (_side(fit, k, sign, top) for sign in (-1.0, 1.0))
     thetas = np.array(

@@ -85,9 +85,10 @@ class Summary:
 
     @property
     def errors(self) -> dict[str, float]:
-        """Standard errors of the estimates by name."""
+        """Standard errors of the estimates by name; NaN of those that a bound holds, which have none."""
         place = {name: k for k, name in enumerate(self.fit.space.names)}
         errors = np.sqrt(np.maximum(np.diagonal(self.covariance), 0.0))
+        errors = np.where(at_bounds(self.fit), np.nan, errors)
         return {name: float(errors[place[name]]) for name in self.estimates}
 
     @property
@@ -192,11 +193,17 @@ def _percent(share: float) -> str:
     return f"{100.0 * share:.0f} %" if share < _WIDE else f"more than {100.0 * _WIDE:.0f} %"
 
 
+def at_bounds(fit: Fit) -> np.ndarray:
+    """Which estimates (q,) a bound holds: the data would have them beyond it."""
+    space, theta, gradient = fit.space, fit.descent.theta, fit.descent.evaluation.gradient
+    return ((theta <= space.low) & (gradient > 0)) | ((theta >= space.high) & (gradient < 0))
+
+
 def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """Covariance (q, q) of the estimates in their own units, and which of them are not determined.
 
     By the expected curvature, with a prior of ten times each number's size. Numbers at their bounds count as
-    known.
+    known. NaN where nothing tells the size of the errors.
     """
     space, theta, now = fit.space, fit.descent.theta, fit.descent.evaluation
     information = np.diagonal(now.curvature)
@@ -204,8 +211,7 @@ def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     first = np.array([name.partition("[")[0].endswith("(0)") for name in space.names], dtype=bool)
     size = np.where(first, np.maximum(np.abs(theta), 1.0), np.sqrt(theta**2 + alone))
     size = np.where(space.log, 1.0, np.where(size > 0, size, 1.0))
-    pushed = ((theta <= space.low) & (now.gradient > 0)) | ((theta >= space.high) & (now.gradient < 0))
-    free = np.flatnonzero(~pushed)
+    free = np.flatnonzero(~at_bounds(fit))
     prior = np.diag(space.prior(theta)[2])
     objective = fit.problem.objective
     n = int(objective.estimated.sum())
@@ -221,6 +227,8 @@ def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
 
     covariance = factor * inverse(now.curvature + (factor - 1.0) * prior)  # the prior's part is no estimate
     vague = np.sqrt(np.diagonal(inverse(now.curvature))) > _UNKNOWN * size
+    if objective.is_saturated(len(space) - len(free)):
+        covariance = np.full_like(covariance, np.nan)
     slope = space.slope(theta)
     return covariance * slope * slope[:, None], vague
 

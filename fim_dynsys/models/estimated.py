@@ -22,7 +22,7 @@ from fim_dynsys.estimation.fits import Fit, fit_problem, resumed
 from fim_dynsys.estimation.happenings import dose_lists, event_lists
 from fim_dynsys.estimation.identifiability import Identifiability, identifiability
 from fim_dynsys.estimation.integration import path_of
-from fim_dynsys.estimation.profiles import LEVELS, Profile, profile
+from fim_dynsys.estimation.profiles import LEVELS, Profile, checked_levels, profile
 from fim_dynsys.estimation.programs import TIME
 from fim_dynsys.estimation.sampling import draw_parameters
 from fim_dynsys.fields.base import VectorField
@@ -106,15 +106,15 @@ class EstimatedModel(VectorFieldModel):
             self._fit = fit
         return self._fit
 
-    def profile(self, name: str, levels: Sequence[float] = LEVELS) -> Profile:
+    def profile(self, name: str, levels: float | Sequence[float] = LEVELS) -> Profile:
         """The likelihood profile of one estimated number, all others fitted again at each of its values.
 
         Parameters
         ----------
         name : str
             One of `parameters_`.
-        levels : sequence of float
-            Of the intervals.
+        levels : float or sequence of float
+            Of the intervals, between 0 and 1.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class EstimatedModel(VectorFieldModel):
         FitWarning
             The profile found a better minimum than the fit.
         """
-        found = profile(self.fit_, name, tuple(levels))
+        found = profile(self.fit_, name, checked_levels(f"{self._caller}.profile", levels))
         if found.lower:
             warn(
                 f"{self._caller}.profile: a minimum better by {found.lower:.2g} log-likelihood units than "
@@ -141,7 +141,7 @@ class EstimatedModel(VectorFieldModel):
         return found
 
     def profiles(
-        self, names: Sequence[str] | None = None, levels: Sequence[float] = LEVELS
+        self, names: Sequence[str] | None = None, levels: float | Sequence[float] = LEVELS
     ) -> dict[str, Profile]:
         """Likelihood profiles of several numbers, by name.
 
@@ -149,8 +149,8 @@ class EstimatedModel(VectorFieldModel):
         ----------
         names : sequence of str, optional
             Default all parameters; first states are profiled where they are named.
-        levels : sequence of float
-            Of the intervals.
+        levels : float or sequence of float
+            Of the intervals, between 0 and 1.
         """
         chosen = [p.name for p in self.fit_.problem.parameters] if names is None else list(names)
         return {name: self.profile(name, levels) for name in chosen}
@@ -167,7 +167,7 @@ class EstimatedModel(VectorFieldModel):
     def interval(
         self,
         quantity: Callable[[VectorField], ArrayLike],
-        levels: Sequence[float] = LEVELS,
+        levels: float | Sequence[float] = LEVELS,
         n: int = 200,
         seed: int = 0,
     ) -> xr.Dataset:
@@ -177,8 +177,8 @@ class EstimatedModel(VectorFieldModel):
         ----------
         quantity : callable
             ``quantity(field) -> number or array``, of one shape; NaN, or a ValueError, where there is none.
-        levels : sequence of float
-            Of the intervals.
+        levels : float or sequence of float
+            Of the intervals, between 0 and 1.
         n : int
             Draws of the parameters from their likelihood and prior.
         seed : int
@@ -192,6 +192,7 @@ class EstimatedModel(VectorFieldModel):
         """
         field = self._fitted_field()
         check_whole(f"{self._caller}.interval", 2, n=n)
+        levels = checked_levels(f"{self._caller}.interval", levels)
         if not callable(quantity):
             raise TypeError(
                 f"{self._caller}.interval: expected a function of the field, such as "

@@ -172,7 +172,7 @@ class Given:
             state_names=self.states,
             coords=trajectories.coords,
             u=trajectories.input_arrays() if self.inputs else None,
-            input_names=self.inputs or None,
+            input_names=trajectories.input_names if self.inputs else None,
         ).with_hold(trajectories.hold)
 
     def expected(self, parameters: Mapping[str, float]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:

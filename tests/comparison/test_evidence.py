@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy.integrate import quad
+from scipy.stats import multivariate_normal
 
 import fim_dynsys
 from benchmarks.evidence import __main__ as benchmark
@@ -20,6 +21,7 @@ from fim_dynsys.comparison.posteriors import Posterior
 from fim_dynsys.comparison.priors import JointPrior, Prior, PriorKind
 from fim_dynsys.comparison.quadrature import Peak, laplace, quadrature
 from fim_dynsys.errors import SamplingWarning
+from fim_dynsys.fields.expressions import parse
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.simulation.solution import simulate
 
@@ -111,9 +113,9 @@ def test_closed_form_is_the_marginal_density_of_the_data():
 
 
 def test_laplace_and_quadrature_are_exact_on_a_line():
-    found = laplace(LINE, LINE_PRIOR, [0.0, 0.0])
-    assert found.log_evidence == pytest.approx(EXACT, abs=1e-6)
     peak = Peak.near(LINE, LINE_PRIOR, [0.0, 0.0])
+    found = laplace(LINE, peak)
+    assert found.log_evidence == pytest.approx(EXACT, abs=1e-6)
     assert quadrature(LINE, LINE_PRIOR, peak, nodes=5) == pytest.approx(EXACT, abs=1e-6)
     covariance = np.linalg.inv(X.T @ X / 0.04 + 0.25 * np.eye(2))
     np.testing.assert_allclose(peak.axes @ peak.axes.T, covariance, rtol=1e-6, atol=1e-12)
@@ -198,6 +200,53 @@ def test_a_field_whose_solution_is_a_line_has_the_closed_form():
     assert model.mean["c"] == pytest.approx(1.3, abs=0.2)
 
 
+@pytest.mark.parametrize("method", ["laplace", "linear"])
+def test_a_known_noise_level_is_that_of_all_samples(method):
+    """The data may suggest errors that grow with the state: then evidences were up to some nats off."""
+    t = np.linspace(0.0, 4.0, 15)
+    design = np.column_stack([t, np.ones(15)])
+    covariance = 0.09 * np.eye(15) + design @ np.diag([4.0, 9.0]) @ design.T
+    priors = {"a": ("normal", 0.0, 2.0), "x(0)": ("normal", 0.5, 3.0)}
+    for seed in range(40):
+        y = 1.0 + 0.7 * t + 0.3 * np.random.default_rng(seed).standard_normal(15)
+        data = Trajectories.from_arrays(y, t, state_names=["x"])
+        found = evidence({"line": ["a"]}, data, priors, noise=0.3, method=method)["line"]
+        exact = multivariate_normal(design @ [0.0, 0.5], covariance).logpdf(y)
+        assert found.log_evidence == pytest.approx(exact, abs=1e-6), seed
+
+
+def test_t_is_the_time():
+    """x' = -a t x: its evidence by a sum over a grid of the exact solution."""
+    t = np.linspace(0.0, 3.0, 31)
+    y = 2.0 * np.exp(-0.15 * t**2) + 0.05 * np.random.default_rng(0).standard_normal(31)
+    data = Trajectories.from_arrays(y, t, state_names=["x"])
+    priors = {"a": ("normal", 0.0, 1.0), "x(0)": ("normal", 2.0, 1.0)}
+    models = ({"later": ["-a*t*x"], "even": {"x": "-a*x"}}, [[parse("-a*t*x")]])
+    found = [evidence(given, data, priors, noise=0.05, method="laplace").models[0] for given in models]
+    a, x0 = np.meshgrid(np.linspace(0.2, 0.4, 201), np.linspace(1.8, 2.2, 201), indexing="ij")
+    off = y - x0[..., None] * np.exp(-0.5 * a[..., None] * t**2)
+    density = -0.5 * np.sum(off**2, axis=-1) / 0.05**2 - 31 * np.log(0.05 * np.sqrt(2.0 * np.pi))
+    density += -0.5 * a**2 - 0.5 * (x0 - 2.0) ** 2 - np.log(2.0 * np.pi)
+    exact = np.log(np.sum(np.exp(density - density.max())) * 0.001 * 0.002) + density.max()
+    for model in found:
+        assert model.log_evidence == pytest.approx(exact, abs=0.02)  # of Laplace's approximation
+        assert model.parameters == ("a",)
+    assert found[0].name == "later"
+    (field,) = found[0].fields(1)
+    assert field.input_names == ("time",)
+    # a state, or the parameter of a field, may be called so
+    named = SymbolicField(["-t*x0"], {"t": 0.3})
+    assert evidence([named], data, noise=0.05, method="laplace").models[0].parameters == ("t",)
+    state = evidence({"own": {"t": "-a*t"}}, data, noise=0.05, method="laplace", observed=["t"])
+    assert state.models[0].parameters == ("a",)
+
+
+def test_a_failure_names_model_and_parameters():
+    priors = {"a": ("uniform", 0.0, 1.0), "b": ("uniform", 0.0, 1.0)}
+    with pytest.raises(ValueError, match=r"evidence of flat: expected a peak .* a = .*, b = .*x0\(0\) ="):
+        evidence({"flat": ["a*b*x0"]}, growth("logistic"), priors, noise=0.05, method="laplace")
+
+
 @pytest.mark.parametrize("noise", [0.1, None])
 def test_the_closed_form_of_a_drift_needs_no_path(noise):
     t = np.linspace(0.0, 2.0, 30)
@@ -253,13 +302,16 @@ def test_failing_solves_have_finite_floors_below_all_others():
 def test_likelihood_is_that_of_the_exact_solution():
     data = growth("logistic")
     observations = observe(data.arrays())
-    level = NoiseLevel(np.array([0.1]), np.array([0.1]))
-    likelihood = TrajectoryLikelihood(["-k*x0"], ["k"], observations, level)
     ((t, x),) = data.arrays()
-    weights = observations.weights[0][: len(t), 0]
     residuals = x[:, 0] - 1.7 * np.exp(-0.4 * t)
-    expected = np.sum(0.5 * np.log(weights / (2 * np.pi * 0.01)) - 0.5 * weights * residuals**2 / 0.01)
-    assert likelihood(np.array([0.4, 1.7])) == pytest.approx(expected, rel=1e-6)
+    guessed = observations.weights[0][: len(t), 0]
+    assert np.ptp(guessed) > 0.1  # the data suggest errors that grow with the state
+    # the weights are those of the guess where the level is not known
+    for high, weights in ((0.1, np.ones(len(t))), (0.1 * (1.0 + 1e-9), guessed)):
+        level = NoiseLevel(np.array([0.1]), np.array([high]))
+        likelihood = TrajectoryLikelihood(["-k*x0"], ["k"], observations, level)
+        expected = np.sum(0.5 * np.log(weights / (2 * np.pi * 0.01)) - 0.5 * weights * residuals**2 / 0.01)
+        assert likelihood(np.array([0.4, 1.7])) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.fixture(scope="module")
