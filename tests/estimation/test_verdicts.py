@@ -94,11 +94,9 @@ def test_noise_free_samples_with_absolute_errors_converge():
 
 
 @pytest.mark.parametrize("levels", [[95], [], 1.5])
-def test_levels_are_shares(decay, levels):
+def test_levels_of_intervals_are_shares(decay, levels):
     with pytest.raises(ValueError, match="interval: expected levels"):
         decay.interval(lambda field: field.parameters["k"], levels, n=4)
-    with pytest.raises(ValueError, match="profile: expected levels"):
-        decay.profile("k", levels)
 
 
 def test_one_level_is_one_number(decay):
