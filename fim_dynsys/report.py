@@ -26,6 +26,7 @@ from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.estimated import EstimatedModel
 from fim_dynsys.plot.canvas import Drawing
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
@@ -143,7 +144,8 @@ def _autonomous(model: VectorFieldModel) -> tuple[VectorField, dict[str, float]]
     field = getattr(model, "field_", None)
     if not isinstance(field, DrivenField) or isinstance(field, ForcedField):
         return unwrap(model, "write_report"), {}
-    means = np.concatenate(model.context_.input_arrays()).mean(axis=0)
+    context = model.context_ if field.context is None else field.context
+    means = np.concatenate(context.input_arrays()).mean(axis=0)
     inputs = dict(zip(field.input_names, (float(value) for value in means), strict=True))
     return field.at_input(inputs), inputs
 
@@ -229,6 +231,8 @@ def _data(page: _Page) -> str:
 
 
 def _fit(page: _Page) -> str:
+    if isinstance(page.model, EstimatedModel) and page.model.sees_otherwise:
+        return _fitted(page.model)
     start, where = _starts(page)
     times = [_dense_times(t[t >= t0]) for (t, _), t0 in zip(page.data.arrays(), where, strict=True)]
     simulated = _simulated(page, start, times)
@@ -243,6 +247,22 @@ def _fit(page: _Page) -> str:
         "<h2>Fit</h2><p>The inferred field, simulated from the estimated initial state of each trajectory "
         "(from its first complete observation where the model estimates none).</p>"
         f"{table}{_picture(drawing, caption)}"
+    )
+
+
+def _fitted(model: EstimatedModel) -> str:
+    """The fit of columns that are no states, or lack hidden ones, and of records with doses or events."""
+    data, fitted = model.context_, model.fitted_columns()
+    rows = [
+        [k, len(t), r2_score(x[known], y[known])]
+        for k, ((t, x), (_, y)) in enumerate(zip(data.arrays(), fitted.arrays(), strict=True))
+        if (known := np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)).any()
+    ]
+    table = _table(["trajectory", "samples", "R²"], rows)
+    drawing = plot.time_series(data, fitted)
+    return (
+        "<h2>Fit</h2><p>What the equations make of the observed columns at the samples, with inputs, doses "
+        f"and events.</p>{table}{_picture(drawing, 'Observations, and the fit at the samples')}"
     )
 
 

@@ -163,7 +163,7 @@ class SavedModel:
         return cls(
             model=header["model"],
             version=header["version"],
-            params=header["params"],
+            params={key: _with_keys(value) for key, value in header["params"].items()},
             context=Trajectories.from_file(paths["context"]),
             content=header["content"],
             arrays=arrays,
@@ -176,6 +176,7 @@ class SavedModel:
         )
 
 
+_PAIRS = "pairs of keys and values"
 _HEADER_TYPES = {"model": str, "version": str, "params": dict, "report": dict, "sha256": dict}
 
 
@@ -313,13 +314,37 @@ def _check_archive(path: Path) -> None:
 def _plain_parameter(model: str, key: str, value: Any) -> Any:
     """A parameter as JSON holds it; a path becomes a string, knowledge a dict."""
     value = str(value) if isinstance(value, Path) else value
-    value = value.plain() if isinstance(value, Knowledge) else value
+    value = value.plain() if isinstance(value, Knowledge) else _plain(value)
     if not _is_plain(value):
         raise ValueError(
             f"save: expected parameters of {model} that JSON can hold, got {key}={value!r}; "
             "keep the data and fit again."
         )
     return value
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy as Python's, tuples as lists, and dicts by other keys than text as their pairs."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if all(isinstance(key, str) for key in value):
+        return {key: _plain(item) for key, item in value.items()}
+    return {_PAIRS: [[_plain(key), _plain(item)] for key, item in value.items()]}
+
+
+def _with_keys(value: Any) -> Any:
+    """What `_plain` was given, but for tuples."""
+    if isinstance(value, list):
+        return [_with_keys(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {_PAIRS}:
+        return {key: _with_keys(item) for key, item in value[_PAIRS]}
+    return {key: _with_keys(item) for key, item in value.items()}
 
 
 def _is_plain(value: Any) -> bool:

@@ -462,3 +462,41 @@ def test_a_forecast_with_inputs_is_refused_before_the_fit(pendulum, tmp_path, ca
     assert run("fit", pendulum, "--inputs", "v", "--forecast", 5, "--out", tmp_path / "fitted") == 2
     said = capsys.readouterr()
     assert "without inputs for --forecast" in said.err and not said.out
+
+
+@pytest.fixture
+def driven_decay(tmp_path):
+    """A table of c, with c' = -.5 c + .7 sin(1.3 t), and the file of its equations."""
+    field = fim_dynsys.SymbolicField(["-0.5*c+0.7*sin(1.3*s)", "1"], state_names=["c", "s"])
+    c = fim_dynsys.simulate(field, [1.0, 0.0], T).x[0, :, 0]
+    pd.DataFrame({"t": T, "c": c}).to_csv(tmp_path / "c.csv", index=False)
+    (tmp_path / "c.toml").write_text('[equations]\nc = "-k*c + a*sin(1.3*t)"\n', encoding="utf-8")
+    return tmp_path / "c.csv", tmp_path / "c.toml"
+
+
+def test_equations_in_the_time_are_saved_and_reported(driven_decay, tmp_path, capsys):
+    data, equations = driven_decay
+    out, page = tmp_path / "fitted", tmp_path / "page.html"
+    words = ["fit", data, "--equations", equations, "--out", out, "--report", page, "--json"]
+    assert run(*words) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["parameters"]["a"]["value"] == pytest.approx(0.7, rel=1e-5)
+    assert facts["parameters"]["c(0)"]["standard_error"] < 1e-4
+    assert facts["held out"]["r2"] > 0.999
+    assert fim_dynsys.load_fitted(out).parameters_["k"] == pytest.approx(0.5, rel=1e-5)
+    assert "with inputs, doses and events" in page.read_text(encoding="utf-8")
+
+
+def test_what_is_kept_does_not_wait_for_what_may_fail(driven_decay, tmp_path, capsys):
+    data, equations = driven_decay
+    out = tmp_path / "fitted"
+    assert (
+        run("fit", data, "--equations", equations, "--out", out, "--forecast", 1) == 2
+    )  # needs inputs later
+    assert "forecast" in capsys.readouterr().err
+    assert fim_dynsys.load_fitted(out).parameters_["k"] == pytest.approx(0.5, rel=1e-5)
+
+
+def test_quiet_prints_the_forecast(pendulum, capsys):
+    assert run("fit", pendulum, "--model", "sindy-strong", "-q", "--forecast", 3) == 0
+    assert "forecast, with 90 % bands" in capsys.readouterr().out

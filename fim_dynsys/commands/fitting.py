@@ -21,6 +21,7 @@ from fim_dynsys.commands import installation, reading
 from fim_dynsys.errors import DataWarning, FimDynsysWarning, warn
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.estimated import EstimatedModel
 from fim_dynsys.models.parameters import separate
 from fim_dynsys.registry import load
 from fim_dynsys.search.knowledge import Knowledge
@@ -134,16 +135,14 @@ def fit(
         "model": f"{fitted.name} {fitted.version}",
     }
     facts |= {"equations": _equations(fitted), "fit": _quality(fitted)}
+    if isinstance(fitted, EstimatedModel):
+        facts["parameters"] = _parameters(fitted)
     if not json:
         written = io.StringIO()
         with contextlib.redirect_stdout(written):
             fitted.print(errors=True)
         print(reading.in_options(written.getvalue()), end="")
-    facts["held out"] = _judged(made, trajectories, how, held_out)
-    if not json:
-        print(_held_out_line(facts["held out"]))
-    if horizon is not None:
-        facts["forecast"] = _ahead(fitted, horizon, out, quiet or json)
+        _print_others(fitted, facts.get("parameters", {}))
     if out is not None:
         folder = save(fitted, data, out, command, account)
         facts["folder"] = str(folder)
@@ -159,6 +158,12 @@ def fit(
         )
         if not quiet and not json:
             print(f"{report} written", file=sys.stderr)
+    # What may fail comes after what is kept.
+    facts["held out"] = _judged(made, trajectories, how, held_out)
+    if not json:
+        print(_held_out_line(facts["held out"]))
+    if horizon is not None:
+        facts["forecast"] = _ahead(fitted, horizon, out, json)
     if json:
         print(as_json.dumps(facts, indent=2))
     return 0
@@ -317,14 +322,15 @@ def _judged(
         try:
             copy = separate(made)
             copy.fit(early, **how)
-        except ValueError as error:
+            if isinstance(copy.field_, DrivenField):
+                late = data.select_samples(
+                    [np.arange(n - last, n) for n, last in zip(data.n_obs, n_last, strict=True)]
+                )
+                r2 = float(copy.score(late, metric="path"))
+                return {"share": share, "r2": r2, "from": "its first sample"}
+            return {"share": share} | _compared(copy, data, n_last)
+        except ValueError as error:  # such as of hidden states, from which no path can start
             return {"share": share, "failed": " ".join(str(error).split())}
-        if isinstance(copy.field_, DrivenField):
-            late = data.select_samples(
-                [np.arange(n - last, n) for n, last in zip(data.n_obs, n_last, strict=True)]
-            )
-            return {"share": share, "r2": float(copy.score(late, metric="path")), "from": "its first sample"}
-        return {"share": share} | _compared(copy, data, n_last)
 
 
 def _compared(model: VectorFieldModel, data: Trajectories, n_last: list[int]) -> dict[str, Any]:
@@ -364,7 +370,7 @@ def _held_out_line(facts: dict[str, Any] | None) -> str:
         return "(no part was held out)"
     part = f"last {100 * facts['share']:.0f} % held out"
     if "failed" in facts:
-        return f"({part}: the fit to the rest failed: {facts['failed']})"
+        return f"({part}: not judged: {facts['failed']})"
     if "r2" in facts:
         return f"({part}: path R2 {facts['r2']:.3g} from {facts['from']})"
     if facts["error"] is None:
@@ -373,6 +379,28 @@ def _held_out_line(facts: dict[str, Any] | None) -> str:
         f"({part}: forecast error {facts['error']:.2g} standard deviations; "
         f"{100 * facts['inside']:.0f} % inside the {100 * facts['band']:.0f} % band)"
     )
+
+
+def _parameters(fitted: EstimatedModel) -> dict[str, dict[str, float | None]]:
+    """Estimated numbers, first states too; no error where there is none."""
+    errors = fitted.parameter_errors_
+    return {
+        name: {"value": value, "standard_error": errors[name] if np.isfinite(errors[name]) else None}
+        for name, value in fitted.parameters_.items()
+    }
+
+
+def _print_others(fitted: VectorFieldModel, parameters: dict[str, dict[str, float | None]]) -> None:
+    """The estimated numbers that the printed equations do not hold."""
+    inside = getattr(fitted.field_, "parameters", {})
+    others = {name: number for name, number in parameters.items() if name not in inside}
+    if others:
+        shown = [
+            f"{name} = {n['value']:.4g}"
+            + ("" if n["standard_error"] is None else f" ± {n['standard_error']:.2g}")
+            for name, n in others.items()
+        ]
+        print(f"({', '.join(shown)})")
 
 
 def _ahead(

@@ -106,6 +106,31 @@ class EstimatedModel(VectorFieldModel):
             self._fit = fit
         return self._fit
 
+    @property
+    def sees_otherwise(self) -> bool:
+        """Whether paths of the equations alone are not what was observed."""
+        report = self._fitted_field().fit_info.report
+        other = list(report["observed"]) != list(report["states"])
+        return other or bool(self._change_times()) or "clock" in report
+
+    def fitted_columns(self) -> Trajectories:
+        """What the fit says that the observed columns are at the samples: with doses, events and inputs.
+
+        Returns
+        -------
+        Trajectories
+            Of the names of the columns; NaN where a sample has no part in the fit.
+        """
+        fit, columns = self.fit_, self._fitted_field().fit_info.report["observed"]
+        pairs = self.context_.arrays()
+        values = [np.full((len(t), len(columns)), np.nan) for t, _ in pairs]
+        k, runs = -1, fit.problem.runs
+        for i, (run, path) in enumerate(zip(runs, fit.paths, strict=True)):
+            k += i == 0 or run.inputs is not runs[i - 1].inputs  # which the pieces of one record share
+            at = np.searchsorted(pairs[k][0], run.times)
+            values[k][at] = path.values[:, : len(columns)]
+        return Trajectories.from_arrays(values, [t for t, _ in pairs], state_names=columns)
+
     def profile(self, name: str, levels: float | Sequence[float] = LEVELS) -> Profile:
         """The likelihood profile of one estimated number, all others fitted again at each of its values.
 
