@@ -253,11 +253,15 @@ def _fit(page: _Page) -> str:
 def _fitted(model: EstimatedModel) -> str:
     """The fit of columns that are no states, or lack hidden ones, and of records with doses or events."""
     data, fitted = model.context_, model.fitted_columns()
-    rows = [
-        [k, len(t), r2_score(x[known], y[known])]
-        for k, ((t, x), (_, y)) in enumerate(zip(data.arrays(), fitted.arrays(), strict=True))
-        if (known := np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)).any()
-    ]
+    rows = []
+    for k, ((t, x), (_, y)) in enumerate(zip(data.arrays(), fitted.arrays(), strict=True)):
+        both = np.isfinite(x) & np.isfinite(y)  # columns may be measured at times of their own
+        scores = [
+            r2_score(x[rows_of, i, None], y[rows_of, i, None])
+            for i, rows_of in enumerate(both.T)
+            if rows_of.any()
+        ]
+        rows.append([k, len(t), np.mean(scores) if scores else np.nan])
     table = _table(["trajectory", "samples", "R²"], rows)
     drawing = plot.time_series(data, fitted)
     return (

@@ -114,6 +114,8 @@ class SavedModel:
         contents |= {part: delta.content for part, delta in deltas.items() if delta is not None}
         digests = {}
         folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise FileExistsError(f"save: expected a folder to save into, got the file {folder}.")
         folder.mkdir(parents=True, exist_ok=True)
         for part, content in contents.items():
             digest = hashlib.sha256(content).hexdigest()

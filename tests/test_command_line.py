@@ -500,3 +500,8 @@ def test_what_is_kept_does_not_wait_for_what_may_fail(driven_decay, tmp_path, ca
 def test_quiet_prints_the_forecast(pendulum, capsys):
     assert run("fit", pendulum, "--model", "sindy-strong", "-q", "--forecast", 3) == 0
     assert "forecast, with 90 % bands" in capsys.readouterr().out
+
+
+def test_a_file_is_no_folder(pendulum, capsys):
+    assert run("fit", pendulum, "--model", "sindy-strong", "--out", pendulum) == 2
+    assert "expected --out as a folder, got the file" in capsys.readouterr().err

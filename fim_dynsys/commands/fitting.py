@@ -114,6 +114,8 @@ def fit(
     for path in (out, report):
         if path is not None and not path.parent.is_dir():
             raise FileNotFoundError(f"expected an existing folder for {path}, got {path.parent}")
+    if out is not None and out.exists() and not out.is_dir():
+        raise FileExistsError(f"expected --out as a folder, got the file {out}")
     made = _model(model, equations, order, nonnegative, conserved)
     trajectories = reading.read(data, reading.taken(options))
     if forecast is not None and trajectories.input_names:

@@ -92,7 +92,9 @@ def pair(caller: str, name: str, given: Any) -> tuple[float, float]:
         Where these are no numbers, or in the wrong order.
     """
     if not is_pair(given) or len(given) != 2:
-        raise ValueError(f"{caller}: expected bounds of {name} as (low, high), None for none, got {given!r}.")
+        raise ValueError(
+            f"{caller}: expected bounds of {name} as (low, high), None or infinity for none, got {given!r}."
+        )
     ends = [
         end if given[k] is None else float(given[k])
         for k, end in enumerate((-np.inf, np.inf))

@@ -31,3 +31,10 @@ def test_every_form_of_an_argument_is_kept(options, tmp_path):
     assert again.parameters_ == model.parameters_
     refitted = again.fit(x, T, feature_names=["x"])
     assert refitted.parameters_ == pytest.approx(model.parameters_, rel=1e-6)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * T), T)
+    (tmp_path / "model").write_text("mine")
+    with pytest.raises(FileExistsError, match="save: expected a folder to save into, got the file"):
+        model.save(tmp_path / "model")
