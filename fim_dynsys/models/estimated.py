@@ -34,6 +34,7 @@ from fim_dynsys.regions import default_names
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
+from fim_dynsys.trajectories.ordering import by_labels
 
 
 class EstimatedModel(VectorFieldModel):
@@ -280,6 +281,7 @@ class EstimatedModel(VectorFieldModel):
         """
         field, caller = self._fitted_field(), f"{self._caller}.simulate"
         times = real_array(t, caller, "t")
+        x0 = by_labels(caller, "states", x0, field.state_names)
         self._warn_of_path(caller, x0, times)
         asked = (interpolator, integrator_kws, interpolator_kws) != (None, None, None)
         if asked or integrator != "solve_ivp" or times.ndim != 1 or not (np.diff(times) > 0).all():

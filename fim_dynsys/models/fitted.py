@@ -56,7 +56,7 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
-from fim_dynsys.trajectories.ordering import in_order, with_clock
+from fim_dynsys.trajectories.ordering import by_labels, in_order, with_clock
 
 _UNNAMED = "unnamed"
 
@@ -160,6 +160,9 @@ class FittedModel(Estimator):
         if isinstance(x, list | tuple) and not is_point(x):
             given = u if isinstance(u, list | tuple) else [u] * len(x)
             return [self.predict(part, inputs) for part, inputs in zip(x, given, strict=True)]
+        caller, names = f"{self._caller}.predict", field.state_names
+        x = by_labels(caller, "states", x, names)
+        u = by_labels(caller, "inputs", u, getattr(field, "input_names", ()))
         if isinstance(x, xr.DataArray):
             return x.copy(data=self.predict(real_array(x.values, f"{self._caller}.predict", "x"), u)).rename(
                 "x_dot"
@@ -247,6 +250,8 @@ class FittedModel(Estimator):
             raise ValueError(f"{caller}: expected integrator 'solve_ivp' or 'odeint', got {integrator!r}.")
         if not isinstance(integrator_kws, dict | None):
             raise ValueError(f"{caller}: expected integrator_kws as a dict, got {integrator_kws!r}.")
+        x0 = by_labels(caller, "states", x0, field.state_names)
+        u = by_labels(caller, "inputs", u, getattr(field, "input_names", ()))
         start = np.atleast_1d(real_array(x0, caller, "x0"))
         positions = field.fit_info.inference.positions
         if positions and start.shape == (len(positions),):

@@ -20,6 +20,7 @@ from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.inputs import curves
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
+from fim_dynsys.trajectories.ordering import by_labels
 
 Observations: TypeAlias = (
     Trajectories | xr.Dataset | xr.DataArray | pd.DataFrame | ArrayLike | Sequence[ArrayLike]
@@ -242,6 +243,7 @@ def derivative_list(
     """Given derivatives as one float array for each trajectory, of the shape of its observations."""
     given = list(x_dot) if isinstance(x_dot, list | tuple) else [x_dot]
     wanted = [x.shape for _, x in trajectories.arrays()]
+    given = [by_labels(f"{caller}.fit", "rates of", v, trajectories.state_names) for v in given]
     arrays = [real_array(v, f"{caller}.fit", "x_dot") for v in given]
     arrays = [v[:, None] if v.ndim == 1 else v for v in arrays]
     got = [v.shape for v in arrays]
@@ -309,6 +311,7 @@ def error_list(caller: str, sigma: Errors, trajectories: Trajectories) -> list[n
             sigma = sigma.sel(state=list(trajectories.state_names))
         values = sigma.transpose(*order).values
         sigma = [errors[:n] for errors, n in zip(values, trajectories.n_obs, strict=True)]
+    sigma = by_labels(caller, "sigma of", sigma, trajectories.state_names)
     wanted = [x.shape for _, x in trajectories.arrays()]
     if isinstance(sigma, Mapping):
         if set(sigma) != set(trajectories.state_names):

@@ -1,8 +1,11 @@
 """Columns of records as a field wants them: its states and inputs in order, the time where it is an input."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -41,6 +44,41 @@ def in_order(
     return found
 
 
+def by_labels(caller: str, kind: str, values: Any, names: Sequence[str]) -> Any:
+    """Values whose columns have labels, in the order of the names; others as they are.
+
+    Parameters
+    ----------
+    caller, kind : str
+        Who has them, and what they are of (states, inputs), for errors.
+    values : DataFrame, Series, DataArray or anything else
+        A Series has a value for each name; of a DataArray the last dimension is that of the columns.
+    names : sequence of str
+        Of the field.
+
+    Raises
+    ------
+    ValueError
+        Where some labels are among the names, and others are not.
+    """
+    if isinstance(values, pd.DataFrame):
+        labels, dim = values.columns, None
+    elif isinstance(values, pd.Series):
+        labels, dim = values.index, None
+    elif isinstance(values, xr.DataArray) and values.dims and values.dims[-1] in values.coords:
+        dim = values.dims[-1]
+        labels = pd.Index(values.coords[dim].values)
+    else:
+        return values
+    own = [label if isinstance(label, str) else "" for label in labels]  # numbers are positions
+    if not _differ(caller, kind, own, names):
+        return values
+    order = [own.index(name) for name in names if name in own]
+    if isinstance(values, pd.DataFrame):
+        return values.iloc[:, order]
+    return values.iloc[order] if dim is None else values.isel({dim: order})
+
+
 def with_clock(trajectories: Trajectories, clock: str) -> Trajectories:
     """The same records with the time as their last input, of this name; unchanged where they have it."""
     if clock in trajectories.input_names:
@@ -63,6 +101,7 @@ def _differ(caller: str, kind: str, own: Sequence[str], expected: Sequence[str])
     places = [list(expected).index(name) for name in own if name in expected]
     if places and len(places) < len(own):
         raise ValueError(
-            f"{caller}: expected {kind} {', '.join(expected)}, got {', '.join(own)}; rename the columns."
+            f"{caller}: expected {kind} {', '.join(expected)}, got {', '.join(own)}; give these alone, under "
+            "these names."
         )
     return places != sorted(places)

@@ -1,7 +1,9 @@
 """Records with columns in another order, or of something else than the states, beside fitted models."""
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 
 from fim_dynsys import SymbolicField, Trajectories, load, simulate, to_c
 from fim_dynsys.errors import SimulationWarning
@@ -37,7 +39,7 @@ def test_columns_are_found_by_name(epidemic, model, options):
 def test_columns_without_the_names_of_states_go_by_position(epidemic):
     fitted = load("sindy-strong").fit(records(epidemic, ["s", "i"]))
     assert fitted.score(epidemic, TIMES) == fitted.score(records(epidemic, ["s", "i"]))
-    with pytest.raises(ValueError, match="expected states s, i, got i, q; rename the columns"):
+    with pytest.raises(ValueError, match="expected states s, i, got i, q; give these alone"):
         fitted.score(records(epidemic, ["i", "q"]))
 
 
@@ -102,3 +104,39 @@ def test_equations_that_hold_the_time_are_scored_without_inputs():
     assert "0.7*sin(1.3*t)" in to_c(fitted.field_).replace("p[0]", "0.7")
     for options in ({"metric": "path"}, {"metric": "path", "horizon": 3.0}, {}):
         assert fitted.score(x, TIMES, **options) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("model", "options"), [("equations", {"expressions": SIR, "n_starts": 3}), ("sindy-strong", {})]
+)
+def test_labels_of_points_decide(epidemic, model, options):
+    fitted = load(model, **options).fit(records(epidemic, ["s", "i"]))
+    right = fitted.predict(epidemic)
+    turned = pd.DataFrame(epidemic[:, ::-1], columns=["i", "s"])
+    np.testing.assert_array_equal(fitted.predict(turned), right)
+    labelled = xr.DataArray(epidemic[:, ::-1], dims=("time", "state"), coords={"state": ["i", "s"]})
+    found = fitted.predict(labelled)
+    np.testing.assert_array_equal(found.sel(state=["s", "i"]).values, right)
+    start = pd.Series({"i": 10.0, "s": 990.0})
+    path = fitted.simulate(start, TIMES)
+    np.testing.assert_array_equal(path, fitted.simulate([990.0, 10.0], TIMES))
+    np.testing.assert_array_equal(fitted.predict(pd.DataFrame(epidemic)), right)  # numbers are positions
+
+
+def test_labels_of_errors_and_rates_decide(epidemic):
+    data, slopes = records(epidemic, ["s", "i"]), np.gradient(epidemic, TIMES, axis=0)
+    turned = pd.DataFrame(slopes[:, ::-1], columns=["i", "s"])
+    fits = [load("sindy-strong").fit(data, x_dot=given) for given in (slopes, turned)]
+    assert fits[0].equations() == fits[1].equations()
+    errors = pd.Series({"i": 3.0, "s": 6.0})
+    fits = [load("sindy-strong").fit(data, sigma=given) for given in (errors.to_dict(), errors)]
+    assert fits[0].equations() == fits[1].equations()
+
+
+def test_labels_of_inputs_decide():
+    u = np.column_stack([np.sin(TIMES), np.cos(2.0 * TIMES)])
+    x = np.exp(-0.5 * TIMES)
+    data = Trajectories.from_arrays(x, TIMES, u=u, input_names=["pump", "heater"])
+    fitted = load("equations", expressions=["-k*x0 + a*pump + b*heater"], n_starts=2).fit(data)
+    turned = pd.DataFrame(u[:, ::-1], columns=["heater", "pump"])
+    np.testing.assert_array_equal(fitted.predict(x[:, None], turned), fitted.predict(x[:, None], u))
