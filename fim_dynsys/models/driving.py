@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 from fim_dynsys.errors import IgnoredInputWarning, SimulationWarning, check_positive, real_array, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.regression.inputs import at
+from fim_dynsys.regression.inputs import at, curves
 from fim_dynsys.simulation.pairs import pair
 from fim_dynsys.simulation.problem import Status
+from fim_dynsys.trajectories.holding import Hold
 
 InputFunction = Callable[[float], ArrayLike]
 _RTOL, _ATOL = 1e-8, 1e-10  # of a step; as tight as a comparison of simulated paths needs
@@ -65,7 +66,8 @@ def input_function(
 ) -> Callable[[float], np.ndarray]:
     """Inputs (m,) as a function of time, from such a function or from values at times t (n,).
 
-    Values are interpolated by cubics, as pysindy does; linearly where there are fewer than four.
+    Values that are held or go along lines in the data of the field do so here. Others are interpolated by
+    cubics, as pysindy does; linearly where there are fewer than four.
     """
     given: InputFunction
     if callable(u):
@@ -80,7 +82,7 @@ def input_function(
             if not callable(given):
                 raise TypeError(f"{caller}: expected an interpolator that makes a function, got {given!r}.")
         else:
-            given = _interpolated(caller, t, rows)
+            given = _interpolated(caller, field, t, rows)
 
     def values(time: float) -> np.ndarray:
         return real_array(given(time), caller, "u(t)").reshape(-1)
@@ -93,12 +95,23 @@ def input_function(
     return values
 
 
-def _interpolated(caller: str, t: np.ndarray, rows: np.ndarray) -> InputFunction:
-    """Cubics through values (n, m) at times (n,), lines where there are few, a constant if there is one."""
+def _interpolated(caller: str, field: DrivenField, t: np.ndarray, rows: np.ndarray) -> InputFunction:
+    """Values (n, m) at times (n,) as the data of the field have them between, smooth ones by cubics."""
     if not (np.isfinite(rows).all() and np.isfinite(t).all() and len(np.unique(t)) == len(t)):
         raise ValueError(f"{caller}: expected finite inputs u at finite, different times, got others.")
     if len(t) == 1:
         return lambda time: rows[0]
+    order = np.argsort(t)
+    start, hold = t[order], Hold.AUTO if field.context is None else field.context.hold
+    found = curves(start, rows[order], hold)
+    if any(kind != Hold.SMOOTH for kind in found.hold):
+
+        def value(time: float) -> np.ndarray:
+            k = int(np.clip(np.searchsorted(start, time, side="right") - 1, 0, len(start) - 2))
+            share = np.clip((time - start[k]) / (start[k + 1] - start[k]), 0.0, 1.0)
+            return at(found.cubics[k : k + 1], share)[0]
+
+        return value
     from scipy.interpolate import interp1d  # deferred, as all of scipy here: a second to import
 
     return interp1d(t, rows, axis=0, kind="cubic" if len(t) > 3 else "linear", fill_value="extrapolate")

@@ -146,6 +146,12 @@ def rolled(
             f"{caller}: expected origins from the first complete sample of each trajectory on ({late:g}), "
             f"got {times.min():g}."
         )
+    early = min(float(t[-1]) for t, _ in pairs)
+    if times.max() > early:
+        raise ValueError(
+            f"{caller}: expected origins up to the last sample of each trajectory ({early:g}), got "
+            f"{times.max():g}."
+        )
     parts = [
         forecast(trajectories.select_samples([np.flatnonzero(t <= time) for t, _ in pairs])) for time in times
     ]

@@ -175,3 +175,10 @@ def test_small_states_are_as_sure_as_their_own_errors(options, noise, width):
     measured = model.forecast(model.context_, [6.0], [0.9], observed=True, progress=False)
     measured = measured.isel(trajectory=0, ahead=0, band=0)
     assert (measured["high"] - measured["low"] < 2.0 * width * truth[-1]).all()
+
+
+def test_origins_lie_within_the_records():
+    t = np.linspace(0.0, 4.0, 41)
+    model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
+    with pytest.raises(ValueError, match=r"expected origins up to the last sample .*\(4\), got 100"):
+        model.forecast(model.context_, 1.0, origins=[2.0, 100.0])

@@ -169,3 +169,17 @@ def test_a_function_with_a_pole_is_refused_at_a_sample_and_left_out_between():
         fim_dynsys.load("sindy").fit(x, t, u=lambda s: np.inf if s == 1.0 else s)
     model = fim_dynsys.load("sindy").fit(x, t, u=lambda s: np.nan if abs(s - 0.05) < 1e-9 else s)
     assert np.isfinite(model.coefficients()).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"rtol": 1e-8}, {"method": "RK45", "max_step": 0.05}])
+def test_simulated_inputs_are_held_as_in_the_fit_whatever_the_accuracy(options):
+    t = np.round(np.arange(0.0, 12.0, 0.1), 3)
+    u = 2.0 * ((t + 1e-6) % 3.0 < 1.2)
+    level = [0.0]
+    for pump in u[:-1]:
+        level.append(2.0 * pump + (level[-1] - 2.0 * pump) * np.exp(-0.05))
+    model = fim_dynsys.load("sindy-strong").fit(np.array(level), t, u=u)
+    path = model.simulate([0.0], t, u=u, integrator_kws=options)
+    assert abs(path[:, 0] - level).max() < 2e-3
+    back = model.simulate([level[-1]], t[::-1], u=u[::-1])
+    assert abs(back[::-1, 0] - level).max() < 5e-2  # errors grow by e^6 on the way back
