@@ -616,27 +616,6 @@ class Trajectories:
         columns = [self._names.index(name) for name in names]
         return self._replace(x=self._x[:, :, columns], state_names=names, units=self._units_for(names))
 
-    def select_inputs(self, names: Sequence[str]) -> "Trajectories":
-        """Only these inputs, in this order.
-
-        Examples
-        --------
-        >>> from fim_dynsys import Trajectories
-        >>> u = [[0.0, 5.0], [1.0, 5.0]]
-        >>> data = Trajectories.from_arrays([[1.0], [0.9]], 0.1, u=u, input_names=["pump", "heater"])
-        >>> data.select_inputs(["heater"]).input_names
-        ('heater',)
-        """
-        names = (names,) if isinstance(names, str) else tuple(names)
-        unknown = [name for name in names if name not in self.input_names]
-        if self._u is None or unknown or not names:
-            raise ValueError(
-                f"Trajectories.select_inputs: expected names among {list(self.input_names)}, "
-                f"got {unknown or 'none'}"
-            )
-        columns = [self.input_names.index(name) for name in names]
-        return self._replace(u=self._u[:, :, columns], input_names=names)
-
     def drop_incomplete(self, caller: str) -> "Trajectories":
         """Only the samples in which every coordinate was observed.
 

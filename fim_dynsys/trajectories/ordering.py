@@ -40,7 +40,10 @@ def in_order(
     if _differ(caller, "states", trajectories.state_names, states):
         found = found.select_states([name for name in states if name in trajectories.state_names])
     if _differ(caller, "inputs", trajectories.input_names, inputs):
-        found = found.select_inputs([name for name in inputs if name in trajectories.input_names])
+        own = tuple(name for name in inputs if name in trajectories.input_names)
+        assert found.u is not None  # it has names
+        columns = [trajectories.input_names.index(name) for name in own]
+        found = found._replace(u=found.u[:, :, columns], input_names=own)
     return found
 
 
