@@ -294,7 +294,7 @@ class Auto(SearchedModel):
         temperature = 1.0 if found.exact_models else _TEMPERATURE
         draw = partial(question.draws, found, temperature=temperature)
         if self.field_.fit_info.inference.selected:
-            found, _, rows, preferred = self._front()
+            found, _, rows, preferred = self._front(found)
             own, places = terms_by_state(self.field_), [row.place for row in rows]
             fields = {place: self._field(found, question, place, {}, 0.0) for place in places}
             place = next((k for k in places if terms_by_state(fields[k]) == own), preferred)
@@ -309,8 +309,8 @@ class Auto(SearchedModel):
         Also forms that follow the samples as well as the preferred one and are hardly longer. `select` makes
         one of them the answer. A model that was read from a file repeats the search first.
         """
-        found, weights, rows, preferred = self._front()
-        question = self._found()[1]
+        found, question = self._found()
+        found, weights, rows, preferred = self._front(found)
         fields = [self._field(found, question, row.place, {}, float(weights[row.place])) for row in rows]
         fields = [with_outliers_of(field, self.field_) for field in fields]
         answered = next(
@@ -337,9 +337,8 @@ class Auto(SearchedModel):
             )
         return Alternatives(out, found.judge.name.value)
 
-    def _front(self) -> tuple[Portfolio, np.ndarray, list[FrontMember], int]:
-        """The portfolio with simpler structures, weights, the front, and the answer's place."""
-        found, _ = self._found()
+    def _front(self, found: Portfolio) -> tuple[Portfolio, np.ndarray, list[FrontMember], int]:
+        """A portfolio with simpler structures, weights, the front, and the answer's place."""
         weights = normalised(found.log_weights)
         preferred = int(found.preferred(weights)[0])
         if not found.exact_models:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.errors import IgnoredInputWarning, SimulationWarning, check_positive, real_array, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.regression.inputs import at, curves
+from fim_dynsys.regression.inputs import Curves, at, curves
 from fim_dynsys.simulation.pairs import pair
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.trajectories.holding import Hold
@@ -95,6 +95,11 @@ def input_function(
     return values
 
 
+def as_in_data(field: VectorField, t: np.ndarray, u: np.ndarray) -> Curves:
+    """Inputs (n, m) between increasing times (n,), as the data of a field have them."""
+    return curves(t, u, Hold.AUTO if field.context is None else field.context.hold)
+
+
 def _interpolated(caller: str, field: DrivenField, t: np.ndarray, rows: np.ndarray) -> InputFunction:
     """Values (n, m) at times (n,) as the data of the field have them between, smooth ones by cubics."""
     if not (np.isfinite(rows).all() and np.isfinite(t).all() and len(np.unique(t)) == len(t)):
@@ -102,8 +107,8 @@ def _interpolated(caller: str, field: DrivenField, t: np.ndarray, rows: np.ndarr
     if len(t) == 1:
         return lambda time: rows[0]
     order = np.argsort(t)
-    start, hold = t[order], Hold.AUTO if field.context is None else field.context.hold
-    found = curves(start, rows[order], hold)
+    start = t[order]
+    found = as_in_data(field, start, rows[order])
     if any(kind != Hold.SMOOTH for kind in found.hold):
 
         def value(time: float) -> np.ndarray:

@@ -303,21 +303,14 @@ class EstimatedModel(VectorFieldModel):
             trajectories = trajectories.with_x(trajectories.x, columns)
         return super()._records(caller, trajectories)
 
-    def _score_of_paths(
-        self,
-        trajectories: Trajectories,
-        x_dot: object,
-        horizon: float | None = None,
-        progress: bool | None = None,
-        **unknown: Any,
-    ) -> float:
+    def _path_score(self, trajectories: Trajectories, horizon: float | None, progress: bool | None) -> float:
         whole = self._fitted_field().fit_info.path_r2
-        plain = self._change_times() and x_dot is None and horizon is None and not unknown
-        if plain and whole is not None and trajectories.equals(self.context_):
+        own = horizon is None and self._change_times() and trajectories.equals(self.context_)
+        if own and whole is not None:
             return whole  # of paths with doses and events
         spans = [(t[0], t[-1]) for t, _ in trajectories.arrays()]
         self._warn_of_changes(f"{self._caller}.score", spans)
-        return super()._score_of_paths(trajectories, x_dot, horizon, progress, **unknown)
+        return super()._path_score(trajectories, horizon, progress)
 
     def _warn_of_path(
         self, caller: str, x0: ArrayLike | Trajectories, t: ArrayLike, origins: ArrayLike | None = None

@@ -629,6 +629,9 @@ class FittedModel(Estimator):
                 f"{self._caller}.score: expected horizon= and progress= alone with metric='path', got "
                 f"{given}."
             )
+        return self._path_score(trajectories, horizon, progress)
+
+    def _path_score(self, trajectories: Trajectories, horizon: float | None, progress: bool | None) -> float:
         return path_score(f"{self._caller}.score", self._fitted_field(), trajectories, horizon, progress)
 
     @renamed(members="n_draws")

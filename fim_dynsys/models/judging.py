@@ -9,12 +9,10 @@ from fim_dynsys.analyze.results import share_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.models.driving import driven_path, driven_stretches
+from fim_dynsys.models.driving import as_in_data, driven_path, driven_stretches
 from fim_dynsys.regression.following import followed
-from fim_dynsys.regression.inputs import curves
 from fim_dynsys.simulation.problem import Status, kept_signs
 from fim_dynsys.simulation.solution import AUTO, integrate
-from fim_dynsys.trajectories.holding import Hold
 
 RTOL = 1e-7
 """Relative error of a step; the absolute one is a millionth of that of a standard deviation."""
@@ -81,7 +79,7 @@ def _sizes(field: VectorField, starts: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def between(field: VectorField, t: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Inputs (n, m) between times (n,), as the data of a field have them: cubics (n - 1, 4, m)."""
-    return curves(t, u, Hold.AUTO if field.context is None else field.context.hold).cubics
+    return as_in_data(field, t, u).cubics
 
 
 def judged(
