@@ -15,6 +15,7 @@ from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.ordering import by_labels
 
 
 class Extended(Protocol):
@@ -92,7 +93,7 @@ class DrivenField(VectorField):
 
         Parameters
         ----------
-        u : array_like (m,) or mapping
+        u : array_like (m,), mapping or Series
             Values of the inputs, in their order or by name.
 
         Returns
@@ -105,7 +106,7 @@ class DrivenField(VectorField):
         ValueError
             Where inputs are missing or too many, or not finite.
         """
-        values = self._values(u)
+        values = self._values(by_labels("at_input", "inputs", u, self.input_names))
         frame, info = self.frame, self.fit_info
         if isinstance(self.extended, DictionaryField) and self.extended.dictionary.is_polynomial:
             powers = self.extended.dictionary.exponents

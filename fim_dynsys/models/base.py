@@ -312,6 +312,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         trajectories = as_trajectories(x, t, feature_names, u, switches=at_switches)
         if Hold.of(f"{self._caller}.fit", hold) != Hold.AUTO:
             trajectories = trajectories.with_hold(hold)
+            if not trajectories.input_names:
+                warn(f"{self._caller}.fit: no effect of hold; there are no inputs u.", IgnoredInputWarning)
         if forcing is not None or time:
             trajectories = forced(self._caller, trajectories, forcing, time)
         slopes = None if x_dot is None else derivative_list(self._caller, x_dot, trajectories)

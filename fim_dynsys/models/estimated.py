@@ -282,6 +282,7 @@ class EstimatedModel(VectorFieldModel):
         field, caller = self._fitted_field(), f"{self._caller}.simulate"
         times = real_array(t, caller, "t")
         x0 = by_labels(caller, "states", x0, field.state_names)
+        u = by_labels(caller, "inputs", u, getattr(field, "input_names", ()))
         self._warn_of_path(caller, x0, times)
         asked = (interpolator, integrator_kws, interpolator_kws) != (None, None, None)
         if asked or integrator != "solve_ivp" or times.ndim != 1 or not (np.diff(times) > 0).all():

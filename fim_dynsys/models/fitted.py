@@ -19,6 +19,7 @@ from fim_dynsys.distillation import Distillation, distill
 from fim_dynsys.errors import (
     DistillationWarning,
     FitWarning,
+    IgnoredInputWarning,
     SimulationWarning,
     check_flags,
     check_whole,
@@ -44,6 +45,7 @@ from fim_dynsys.models.inputs import (
     derivative_list,
     integration_options,
     is_point,
+    warn_of_other_units,
 )
 from fim_dynsys.models.judging import driven
 from fim_dynsys.models.outliers import samples_of
@@ -132,14 +134,15 @@ class FittedModel(Estimator):
 
         Parameters
         ----------
-        x : array (n, d), (..., d) or (d,); for one state (n,) too; list of arrays; DataArray; DataFrame
+        x : array (n, d), (..., d) or (d,); for one state (n,) too; list of arrays; DataArray; DataFrame; \
+                Trajectories
             States.
         u : array (n, m) or list of arrays, optional
             Inputs, a row for each state; for models that were fitted with inputs.
 
         Returns
         -------
-        array of the shape of x, list of arrays for a list, DataArray for a DataArray
+        array of the shape of x, list of arrays for a list or Trajectories, DataArray for a DataArray
             dx/dt, in units of the state by units of time.
 
         Raises
@@ -156,11 +159,20 @@ class FittedModel(Estimator):
         >>> model.predict(np.array([[1.0], [2.0]])).round(3).tolist()
         [[-0.5], [-1.0]]
         """
-        field = self._fitted_field()
+        field, caller = self._fitted_field(), f"{self._caller}.predict"
+        if isinstance(x, Trajectories):
+            records = self._records(caller, x)
+            u = records.input_arrays() if isinstance(field, DrivenField) and records.input_names else u
+            x = [values for _, values in records.arrays()]
         if isinstance(x, list | tuple) and not is_point(x):
-            given = u if isinstance(u, list | tuple) else [u] * len(x)
+            given = list(u) if isinstance(u, list | tuple) else [u] * len(x)
+            if len(given) != len(x):
+                raise ValueError(
+                    f"{caller}: expected inputs u of {len(x)} trajectories, as many as x has, got "
+                    f"{len(given)}; pass a list with one array for each."
+                )
             return [self.predict(part, inputs) for part, inputs in zip(x, given, strict=True)]
-        caller, names = f"{self._caller}.predict", field.state_names
+        names = field.state_names
         x = by_labels(caller, "states", x, names)
         u = by_labels(caller, "inputs", u, getattr(field, "input_names", ()))
         if isinstance(x, xr.DataArray):
@@ -321,6 +333,7 @@ class FittedModel(Estimator):
         'high'
         """
         field, caller = self._fitted_field(), f"{self._caller}.trust_along"
+        x0 = by_labels(caller, "states", x0, field.state_names)
         start, times = np.atleast_1d(real_array(x0, caller, "x0")), real_array(t, caller, "t")
         if start.shape != (field.dim,):
             raise ValueError(f"{caller}: expected x0 of shape ({field.dim},), got {start.shape}.")
@@ -450,6 +463,9 @@ class FittedModel(Estimator):
         [[0.082, 0.05]]
         """
         field = self._fitted_field()
+        if isinstance(x0, pd.DataFrame) and {"t", "time"} & set(x0.columns):  # a record, no list of states
+            x0 = Trajectories.from_dataframe(x0)
+        x0 = by_labels(f"{self._caller}.forecast", "states", x0, field.state_names)
         self._warn_of_path(f"{self._caller}.forecast", x0, t, origins)
         if not isinstance(x0, Trajectories):
             return _from_states(f"{self._caller}.forecast", field, x0, t)
@@ -484,9 +500,24 @@ class FittedModel(Estimator):
         return ahead(x0) if origins is None else rolled(caller, x0, origins, ahead)
 
     def _records(self, caller: str, trajectories: Trajectories) -> Trajectories:
-        """Records of all states of the field, in its order."""
+        """Records of all states of the field, in its order.
+
+        Warns
+        -----
+        IgnoredInputWarning
+            They have inputs and the field has none.
+        DataWarning
+            They are in other units than what the field was fitted to.
+        """
         field = self._fitted_field()
         inputs = field.input_names if isinstance(field, DrivenField) else ()
+        if trajectories.input_names and not isinstance(field, DrivenField):
+            warn(
+                f"{caller}: no effect of inputs {', '.join(trajectories.input_names)}; the model was fitted "
+                "without inputs.",
+                IgnoredInputWarning,
+            )
+        warn_of_other_units(caller, trajectories, field.context)
         return completed(caller, field, in_order(caller, trajectories, field.state_names, inputs))
 
     def _warn_of_path(
@@ -777,6 +808,11 @@ class FittedModel(Estimator):
         check_style(self._caller, style)
         if lhs is None:
             lhs = [left_side(name, style) for name in self.feature_names]
+        if isinstance(lhs, str) or len(lhs) != len(self.feature_names):
+            raise ValueError(
+                f"{self._caller}.print: expected lhs as a list of {len(self.feature_names)} texts, one for "
+                f"each equation, got {lhs!r}."
+            )
         known = symbolic._has_errors
         for left, right in zip(lhs, symbolic.equations(precision, errors and known, style), strict=True):
             print(f"{left} = {right}", **print_kwargs)

@@ -18,7 +18,7 @@ from fim_dynsys.models.input_functions import evaluated, with_function
 from fim_dynsys.models.switching import early_switches
 from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.inputs import curves
-from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.container import Trajectories, concatenate
 from fim_dynsys.trajectories.holding import Hold
 from fim_dynsys.trajectories.ordering import by_labels
 
@@ -81,13 +81,13 @@ def as_trajectories(
     ):
         what = "the text " if isinstance(feature_names, str) else ""
         raise ValueError(f"fit: expected a list of feature_names, got {what}{feature_names!r}.")
-    if isinstance(x, xr.DataArray) and t is not None:
-        feature_names = _column_names(x) if feature_names is None else feature_names
-        x = x.values
-    if isinstance(x, pd.DataFrame) and t is not None:
-        feature_names = list(x.columns) if feature_names is None else feature_names
-        x = x.to_numpy()
-    if isinstance(x, Trajectories | xr.Dataset | xr.DataArray | pd.DataFrame):
+    if isinstance(x, list | tuple) and any(isinstance(part, Trajectories) for part in x):
+        x = concatenate(x)
+    if isinstance(x, pd.DataFrame) and t is not None and "time" in x:
+        raise ValueError(
+            "fit: expected times in the column time or as t, got both; leave out t, or drop the column."
+        )
+    if isinstance(x, Trajectories | xr.Dataset) or (t is None and isinstance(x, xr.DataArray | pd.DataFrame)):
         if t is not None:
             raise ValueError(
                 f"fit: expected t=None with {type(x).__name__}, which has its times, got {type(t).__name__}."
@@ -116,7 +116,8 @@ def as_trajectories(
         )
     if t is None:
         raise ValueError(
-            f"fit: expected times t with x of type {type(x).__name__}, got None; pass a step, array or list."
+            f"fit: expected times t with x of type {type(x).__name__}, got None; pass a step, array or list. "
+            "Tables with times become trajectories by Trajectories.from_dataframe(frame)."
         )
     if feature_names is None or u is None:
         names = None if feature_names is None else [str(name) for name in feature_names]
@@ -174,11 +175,6 @@ def labelled(data: Trajectories | xr.Dataset | xr.DataArray | pd.DataFrame) -> T
     return data
 
 
-def _column_names(x: xr.DataArray) -> np.ndarray | None:
-    """Labels of the last dimension of a DataArray over (time, state), if it has any."""
-    return x.coords[x.dims[1]].values if x.ndim == 2 and x.dims[1] in x.coords else None
-
-
 def renamed(trajectories: Trajectories, feature_names: Sequence[Any] | np.ndarray | None) -> Trajectories:
     """The same trajectories under other names of the states, if any are given."""
     if feature_names is None:
@@ -203,6 +199,21 @@ def renamed(trajectories: Trajectories, feature_names: Sequence[Any] | np.ndarra
         input_names=names[trajectories.dim :] or None,
         units={renamed.get(name, name): unit for name, unit in trajectories.units.items()},
     ).with_hold(trajectories.hold)
+
+
+def warn_of_other_units(caller: str, trajectories: Trajectories, context: Trajectories | None) -> None:
+    """Say which columns are in other units than those that a model was fitted to.
+
+    Warns
+    -----
+    DataWarning
+        Where both have a unit, and it is another text.
+    """
+    fitted = {} if context is None else context.units
+    other = [name for name, unit in trajectories.units.items() if fitted.get(name, unit) != unit]
+    if other:
+        pairs = ", ".join(f"{name} in {fitted[name]}, got {trajectories.units[name]}" for name in other)
+        warn(f"{caller}: expected {pairs}; convert the records to the units of the fit.", DataWarning)
 
 
 def check_magnitudes(caller: str, trajectories: Trajectories) -> None:

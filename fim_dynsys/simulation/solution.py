@@ -30,6 +30,7 @@ from fim_dynsys.simulation.problem import (
 from fim_dynsys.simulation.stiff import STIFF, integrate_one_by_one
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.ordering import by_labels
 
 
 class FittedModel(Protocol):
@@ -310,6 +311,12 @@ def _arranged(field: Fields, x0: ArrayLike, t: ArrayLike | Sequence[ArrayLike]) 
     fields = [_field_of(item) for item in given]
     if not len(fields):
         raise ValueError("simulate: expected at least one field, got none.")
+    if isinstance(x0, Trajectories):
+        raise ValueError(
+            f"simulate: expected initial states (d,) or (n, d), got a record of {len(x0)} trajectories; pass "
+            "x0.x[:, 0] for their first samples."
+        )
+    x0 = by_labels("simulate", "states", x0, fields[0].state_names)
     x0, t = np.atleast_2d(real_array(x0, "simulate", "x0")), _padded_times(t)
     rows = {len(x0), len(t) if t.ndim == 2 else 1, 1 if members else len(fields)} - {1}
     if len(rows) > 1:

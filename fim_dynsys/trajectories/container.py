@@ -16,6 +16,7 @@ from fim_dynsys.errors import earlier_name
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import datasets, files, frames, observations
 from fim_dynsys.trajectories.holding import Hold
+from fim_dynsys.trajectories.labels import in_one_order
 from fim_dynsys.trajectories.layout import DIMS, as_dataset, check_layout, read_only
 from fim_dynsys.trajectories.parts import Parts
 from fim_dynsys.trajectories.presentation import Presentation
@@ -106,12 +107,13 @@ class Trajectories:
         ----------
         x : array_like or list of array_like
             One trajectory of shape (n, d) or (n,), or a list of them; lengths may differ. NaN and masked
-            entries are missing observations.
+            entries are missing observations. Tables in a list may have their columns in different orders.
         t : array_like, list of array_like, or float
             Times (n,) shared by all trajectories, one array for each, or one positive step ``dt`` for
             ``t = dt * arange(n)``.
         state_names : sequence of str, optional
-            One per coordinate, none of them ``t``; ``x0, x1, ...`` if left out.
+            One per coordinate, none of them ``t``. If left out: names of the columns of `x`, or ``x0, x1,
+            ...``.
         coords : mapping, optional
             Values per trajectory, ``{"mu": [...]}``; numbers or strings.
         units : mapping or sequence of str, optional
@@ -120,7 +122,7 @@ class Trajectories:
         u : array_like or list of array_like, optional
             Measured inputs at the times of the samples, (n, m) or (n,) for each trajectory.
         input_names : sequence of str, optional
-            One per input; ``u0, u1, ...`` if left out.
+            One per input. If left out: names of the columns of `u`, or ``u0, u1, ...``.
 
         Raises
         ------
@@ -141,15 +143,19 @@ class Trajectories:
 
     @classmethod
     def _of(cls, parts: Parts) -> "Trajectories":
-        xs = observations.as_trajectory_arrays(parts.x)
+        states, own_names = in_one_order(parts.x, "states")
+        xs = observations.as_trajectory_arrays(states)
         lengths = [len(values) for values in xs]
         ts = observations.as_time_arrays(parts.t, lengths)
-        names = observations.checked_state_names(parts.state_names, xs[0].shape[1])
+        given = own_names if parts.state_names is None else parts.state_names
+        names = observations.checked_state_names(given, xs[0].shape[1])
         x, t, n_obs = observations.pack(xs, ts)
         u, inputs = None, tuple[str, ...]()
         if parts.u is not None:
-            us = observations.as_input_arrays(parts.u, lengths)
-            inputs = observations.checked_input_names(parts.input_names, us[0].shape[1], names)
+            values, own_names = in_one_order(parts.u, "inputs")
+            us = observations.as_input_arrays(values, lengths)
+            given = own_names if parts.input_names is None else parts.input_names
+            inputs = observations.checked_input_names(given, us[0].shape[1], names)
             u = observations.padded_inputs(us, n_obs, x.shape[1])
         kept = (parts.coords, parts.units, parts.attrs, parts.extras)
         return cls(as_dataset(x, t, n_obs, names, *kept, u, inputs))
@@ -715,7 +721,9 @@ class Trajectories:
         ['t', 'n']
         """
         inputs = dict(zip(self._input_names, np.concatenate(self.input_arrays()).T, strict=True))
-        return frames.join_frame(self.arrays(), self._names, self._coords, self.units, inputs)
+        return frames.join_frame(
+            self.arrays(), self._names, self._coords, self.units, inputs, self.hold.value
+        )
 
     def to_file(self, path: str | Path) -> None:
         """Write CSV (long format) or netCDF 4, by the suffix ``.csv`` or ``.nc``.
@@ -747,7 +755,7 @@ class Trajectories:
         return type(self), (self.dataset,)
 
     def equals(self, other: "Trajectories") -> bool:
-        """Whether values (NaN equal to NaN), times, names, coordinates and units agree.
+        """Whether values (NaN equal to NaN), times, names, coordinates, units and hold agree.
 
         Examples
         --------
@@ -760,6 +768,7 @@ class Trajectories:
             self._names == other._names
             and self._input_names == other._input_names
             and self.units == other.units
+            and self.hold == other.hold
             and set(self._coords) == set(other._coords)
             and np.array_equal(self._n_obs, other._n_obs)
             and np.array_equal(self._x, other._x, equal_nan=True)
@@ -793,7 +802,7 @@ def concatenate(trajectories: Sequence[Trajectories]) -> Trajectories:
     Raises
     ------
     ValueError
-        If the list is empty, or names of states, inputs or coordinates or units differ.
+        If the list is empty, or names of states, inputs or coordinates, units or hold differ.
 
     See Also
     --------
@@ -818,7 +827,7 @@ def concatenate(trajectories: Sequence[Trajectories]) -> Trajectories:
                 f"concatenate: expected coordinates {sorted(first.coords)} as in item 0, "
                 f"got {sorted(item.coords)} in item {k}; add or drop some using with_coords"
             )
-        for what in ("state_names", "input_names", "units"):
+        for what in ("state_names", "input_names", "units", "hold"):
             if getattr(item, what) != getattr(first, what):
                 raise ValueError(
                     f"concatenate: expected {what} {getattr(first, what)} as in item 0, "

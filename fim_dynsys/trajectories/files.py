@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from fim_dynsys.trajectories.holding import Hold
 from fim_dynsys.trajectories.parts import ROLES_KEY
 from fim_dynsys.writing import replace_file
 
@@ -98,6 +99,8 @@ def _checked_roles(roles: Any) -> dict[str, Any]:
     wrong += [
         name for name, value in maps.items() if not isinstance(value, dict) or not _are_text(value.values())
     ]
+    if "hold" in roles:
+        Hold.of("Trajectories.from_file", roles["hold"])
     if wrong or not isinstance(roles.get("time"), str) or not isinstance(roles.get("trajectory"), str | None):
         raise ValueError(f"its first line is damaged: {', '.join(wrong) or 'time or trajectory'}")
     return roles

@@ -1,11 +1,13 @@
 """Long tables: into plain arrays and out again."""
 
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fim_dynsys.trajectories.holding import Hold
 from fim_dynsys.trajectories.parts import ROLES_KEY, TIME_NAMES, Parts, seconds
 
 
@@ -15,8 +17,9 @@ def join_frame(
     coords: Mapping[str, np.ndarray],
     units: Mapping[str, str],
     inputs: Mapping[str, np.ndarray],
+    hold: str,
 ) -> pd.DataFrame:
-    """Long table of ``(t, x)`` pairs, with what its columns are in ``frame.attrs``.
+    """Long table of ``(t, x)`` pairs; ``frame.attrs`` says what its columns are and how inputs are held.
 
     Raises
     ------
@@ -53,6 +56,7 @@ def join_frame(
         "inputs": list(inputs),
         "coords": extra,
         "units": dict(units),
+        **({} if hold == Hold.AUTO.value else {"hold": hold}),
     }
     return frame
 
@@ -96,11 +100,12 @@ def split_frame(
     return Parts(
         x=[values[rows] for rows in groups],
         t=[times[rows] for rows in groups],
-        state_names=tuple(str(name) for name in states),
+        state_names=_texts(states, "x"),
         coords=per_trajectory,
         units=units,
         u=[measured[rows] for rows in groups] if inputs else None,
-        input_names=tuple(str(name) for name in inputs) or None,
+        input_names=_texts(inputs, "u") or None,
+        attrs={"hold": known["hold"]} if inputs and "hold" in known else {},
     )
 
 
@@ -125,6 +130,11 @@ def _known_roles(frame: pd.DataFrame) -> dict[str, Any]:
 
 def _names(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
+
+
+def _texts(names: Sequence[Any], letter: str) -> tuple[str, ...]:
+    """Names as texts; columns that are numbered have none and get a letter, since 0 is no name of a state."""
+    return tuple(f"{letter}{name}" if isinstance(name, numbers.Integral) else str(name) for name in names)
 
 
 def _pick(frame: pd.DataFrame) -> str:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import xarray as xr
 
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.labels import columns_at, labels_of
 
 
 def in_order(
@@ -64,22 +63,13 @@ def by_labels(caller: str, kind: str, values: Any, names: Sequence[str]) -> Any:
     ValueError
         Where some labels are among the names, and others are not.
     """
-    if isinstance(values, pd.DataFrame):
-        labels, dim = values.columns, None
-    elif isinstance(values, pd.Series):
-        labels, dim = values.index, None
-    elif isinstance(values, xr.DataArray) and values.dims and values.dims[-1] in values.coords:
-        dim = values.dims[-1]
-        labels = pd.Index(values.coords[dim].values)
-    else:
+    labels = labels_of(values)
+    if labels is None:
         return values
     own = [label if isinstance(label, str) else "" for label in labels]  # numbers are positions
     if not _differ(caller, kind, own, names):
         return values
-    order = [own.index(name) for name in names if name in own]
-    if isinstance(values, pd.DataFrame):
-        return values.iloc[:, order]
-    return values.iloc[order] if dim is None else values.isel({dim: order})
+    return columns_at(values, [own.index(name) for name in names if name in own])
 
 
 def with_clock(trajectories: Trajectories, clock: str) -> Trajectories:

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from fim_dynsys import SymbolicField, Trajectories, load, simulate, to_c
-from fim_dynsys.errors import SimulationWarning
+from fim_dynsys import SymbolicField, Trajectories, concatenate, load, simulate, to_c
+from fim_dynsys.errors import DataWarning, IgnoredInputWarning, SimulationWarning
 from fim_dynsys.trajectories.ordering import in_order
 
 SIR = {"s": "-b*s*i", "i": "b*s*i-g*i"}
@@ -140,3 +140,107 @@ def test_labels_of_inputs_decide():
     fitted = load("equations", expressions=["-k*x0 + a*pump + b*heater"], n_starts=2).fit(data)
     turned = pd.DataFrame(u[:, ::-1], columns=["heater", "pump"])
     np.testing.assert_array_equal(fitted.predict(x[:, None], turned), fitted.predict(x[:, None], u))
+
+
+@pytest.fixture(scope="module")
+def heated():
+    pump, heater = np.sin(TIMES), np.cos(2.0 * TIMES)
+    x = np.exp(-0.5 * TIMES) + 0.1 * np.sin(TIMES)
+    return x, pd.DataFrame({"pump": pump, "heater": heater})
+
+
+def test_inputs_keep_the_names_of_a_table(heated):
+    x, u = heated
+    fitted = load("equations", expressions=["-k*x0 + a*pump + b*heater"], n_starts=2).fit(x, TIMES, u=u)
+    assert fitted.field_.input_names == ("pump", "heater")
+    turned = u[["heater", "pump"]]
+    right = fitted.score(x, TIMES, u=u.to_numpy())
+    assert fitted.score(x, TIMES, u=turned) == fitted.score(x, TIMES, u=u) == right
+    np.testing.assert_array_equal(
+        fitted.simulate([1.0], TIMES, turned.to_numpy()[:, ::-1]), fitted.simulate([1.0], TIMES, turned)
+    )
+
+
+def test_tables_in_a_list_may_have_other_orders(epidemic):
+    table = pd.DataFrame(epidemic, columns=["s", "i"])
+    data = Trajectories.from_arrays([table, table[["i", "s"]]], TIMES)
+    assert data.state_names == ("s", "i")
+    np.testing.assert_array_equal(data.x[0], data.x[1])
+    with pytest.raises(ValueError, match=r"columns s, i in states of all trajectories.* got q, s in traj"):
+        Trajectories.from_arrays([table, table.rename(columns={"i": "q"})[["q", "s"]]], TIMES)
+    named = Trajectories.from_arrays(table, TIMES, state_names=["a", "b"])
+    assert named.state_names == ("a", "b")
+
+
+def test_numbered_columns_are_no_numbers(epidemic):
+    data = pd.DataFrame(epidemic)
+    assert load("sindy-strong").fit(data, TIMES).feature_names == ["x0", "x1"]
+    data["t"] = TIMES
+    assert Trajectories.from_dataframe(data).state_names == ("x0", "x1")
+
+
+def test_tables_of_states_and_of_records_are_told_apart(epidemic):
+    fitted = load("sindy-strong").fit(records(epidemic, ["s", "i"]))
+    starts = pd.DataFrame({"i": [10.0, 20.0], "s": [990.0, 980.0]})
+    right = fitted.forecast(starts[["s", "i"]].to_numpy(), TIMES)
+    assert fitted.forecast(starts, TIMES).equals(right)
+    assert simulate(fitted, starts, TIMES).equals(right)
+    start = pd.Series({"i": 10.0, "s": 990.0})
+    assert fitted.trust_along(start, TIMES) == fitted.trust_along([990.0, 10.0], TIMES)
+    record = records(epidemic, ["s", "i"])
+    ahead = fitted.forecast(record.to_dataframe(), 5.0, progress=False)
+    assert ahead.identical(fitted.forecast(record, 5.0, progress=False))
+    with pytest.raises(ValueError, match="got a record of 1 trajectories"):
+        simulate(fitted, record, TIMES)
+
+
+def test_records_are_predicted_each(epidemic):
+    fitted = load("sindy-strong").fit(records(epidemic, ["s", "i"]))
+    found = fitted.predict(records(epidemic[:, ::-1], ["i", "s"]))
+    assert len(found) == 1
+    np.testing.assert_array_equal(found[0], fitted.predict(epidemic))
+    with pytest.raises(ValueError, match="inputs u of 2 trajectories, as many as x has, got 1"):
+        fitted.predict([epidemic, epidemic], [TIMES])
+    with pytest.raises(ValueError, match="lhs as a list of 2 texts"):
+        fitted.print(lhs=["s"])
+
+
+def test_other_units_are_said(epidemic):
+    def measured(**units):
+        return Trajectories.from_arrays(epidemic, TIMES, ["s", "i"], units=units)
+
+    fitted = load("sindy-strong").fit(measured(t="d", s="1"))
+    with pytest.warns(DataWarning, match="score: expected t in d, got h; convert"):
+        fitted.score(measured(t="h"))
+    with pytest.warns(DataWarning, match="forecast: expected t in d, got h; convert"):
+        fitted.forecast(measured(t="h"), 1.0, progress=False)
+    fitted.score(measured(s="1"))  # no unit of time says nothing: no warning
+
+
+def test_what_has_no_effect_is_said(heated):
+    x, u = heated
+    with pytest.warns(IgnoredInputWarning, match="no effect of hold"):
+        fitted = load("sindy-strong").fit(x, TIMES, hold="previous")
+    with pytest.warns(IgnoredInputWarning, match="score: no effect of inputs pump, heater"):
+        fitted.score(Trajectories.from_arrays(x, TIMES, u=u))
+
+
+def test_lists_of_records_are_fitted_together(epidemic):
+    record = records(epidemic, ["s", "i"])
+    together = load("sindy-strong").fit([record, record])
+    assert len(together.context_) == 2 and together.feature_names == ["s", "i"]
+    with pytest.raises(ValueError, match="times in the column time or as t, got both"):
+        load("sindy-strong").fit(pd.DataFrame({"time": TIMES, "s": epidemic[:, 0]}), TIMES)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "nc"])
+def test_hold_goes_with_the_record(heated, tmp_path, suffix):
+    x, u = heated
+    data = Trajectories.from_arrays(x, TIMES, u=u).with_hold("previous")
+    data.to_file(tmp_path / f"data.{suffix}")
+    found = Trajectories.from_file(tmp_path / f"data.{suffix}")
+    assert found.hold is data.hold and found.equals(data)
+    assert not found.equals(data.with_hold("linear"))
+    assert Trajectories.from_dataframe(data.to_dataframe()).hold is data.hold
+    with pytest.raises(ValueError, match="hold"):
+        concatenate([data, data.with_hold("linear")])
