@@ -8,7 +8,7 @@ import numpy as np
 
 from fim_dynsys.errors import check_number
 from fim_dynsys.estimation.parameters import Prior
-from fim_dynsys.fields.expressions import FUNCTIONS, parse
+from fim_dynsys.fields.expressions import FUNCTIONS, parse, refuse_both_ways
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
@@ -53,7 +53,9 @@ class Reader:
         self.caller, self.states, self.inputs = caller, tuple(states), tuple(inputs)
         names = [*states, *inputs]
         symbols = [sympy.Symbol(name, real=True) for name in names]
-        self.symbols = {f"x{k}": s for k, s in enumerate(symbols)} | dict(zip(names, symbols, strict=True))
+        self.named = dict(zip(names, symbols, strict=True))
+        self.by_place = {f"x{k}": s for k, s in enumerate(symbols) if f"x{k}" not in names}
+        self.symbols = self.by_place | self.named
         self.used: set[str] = set()  # names in what was read
         self.tied: dict[Symbol, Expr] = {}  # what replaces parameters
 
@@ -63,13 +65,15 @@ class Reader:
 
         if isinstance(value, sympy.Expr):
             found = value.xreplace(
-                {s: self.symbols.get(s.name, sympy.Symbol(s.name, real=True)) for s in value.free_symbols}
+                {s: self.named.get(s.name, sympy.Symbol(s.name, real=True)) for s in value.free_symbols}
             )
         elif isinstance(value, str):
-            found = parse(value, self.symbols)
+            found = parse(value, self.named)
         else:
             return sympy.Float(check_number(self.caller, "a value", value))
         self.used |= {s.name for s in found.free_symbols}
+        refuse_both_ways(self.caller, self.used, list(self.named))
+        found = found.xreplace({sympy.Symbol(name, real=True): s for name, s in self.by_place.items()})
         return found.xreplace(self.tied)
 
 

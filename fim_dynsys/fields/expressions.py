@@ -4,7 +4,7 @@ import ast
 import keyword
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
@@ -88,6 +88,29 @@ def parse(text: str, symbols: "Mapping[str, Expr] | None" = None, caller: str = 
         hint = f"; {words[0]!r} is a word of Python, so give it another name" if words else ""
         raise ValueError(f"{caller}: expected an expression, got {text[:60]!r} ({error}){hint}.") from error
     return _Builder(text, dict(symbols or {}), caller).build(tree.body, 0)
+
+
+def refuse_both_ways(caller: str, used: Set[str], names: Sequence[str]) -> None:
+    """Raise a ValueError where x0 may be the first of the named states as well as a parameter.
+
+    >>> refuse_both_ways("here", {"x0", "k"}, ["prey"])
+    >>> refuse_both_ways("here", {"x0", "prey"}, ["prey"])
+    Traceback (most recent call last):
+        ...
+    ValueError: here: expected names prey or places x0, got both; write prey for x0, or rename the parameter.
+    """
+    places = {  # a name that no expression can hold leaves the place alone
+        f"x{k}": name
+        for k, name in enumerate(names)
+        if f"x{k}" in used and f"x{k}" not in names and name.isidentifier()
+    }
+    named = [name for name in names if name in used]
+    for place, name in places.items():
+        if named:
+            raise ValueError(
+                f"{caller}: expected names {', '.join(named)} or places {', '.join(places)}, got both; write "
+                f"{name} for {place}, or rename the parameter."
+            )
 
 
 class _Builder:

@@ -32,6 +32,7 @@ from fim_dynsys.fields.expressions import (
     expanded_size,
     is_derivable,
     parse,
+    refuse_both_ways,
     slope,
 )
 from fim_dynsys.fields.family import FieldFamily
@@ -668,10 +669,12 @@ def read_expressions(
 
     symbols = tuple(sympy.Symbol(f"x{i}", real=True) for i in range(len(state_names)))
     known = {str(s): s for s in symbols} | {str(n): s for n, s in zip(state_names, symbols, strict=True)}
-    read = []
+    read, used = [], set[str]()
     for expression in expressions:
         if isinstance(expression, str):
             read.append(parse(expression, known))
+            used |= {s.name for s in parse(expression).free_symbols}
+            refuse_both_ways("SymbolicField", used, [str(name) for name in state_names])
             continue
         if not isinstance(expression, sympy.Expr):
             raise ValueError(

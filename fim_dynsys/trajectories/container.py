@@ -22,6 +22,12 @@ from fim_dynsys.trajectories.parts import Parts
 from fim_dynsys.trajectories.presentation import Presentation
 from fim_dynsys.trajectories.reading import reader
 from fim_dynsys.trajectories.reading.options import Options
+from fim_dynsys.trajectories.reading.suspects import check_codes
+
+_WITHOUT_CODES = (
+    "write NaN where {code} stands for a missing value, or give Trajectories.from_dataset what "
+    "xarray.load_dataset reads if it does not"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -315,7 +321,12 @@ class Trajectories:
                         f"Trajectories.from_file: expected no arguments with netCDF files, got "
                         f"{sorted(options)} with {Path(path).name}; leave them out"
                     )
-                return cls.from_dataset(files.read_netcdf(path))
+                dataset = files.read_netcdf(path)
+                data = cls.from_dataset(dataset)
+                if "n_obs" not in dataset:  # files of others
+                    columns = np.concatenate([x for _, x in data.arrays()]).T
+                    check_codes(Path(path).name, zip(data.state_names, columns, strict=True), _WITHOUT_CODES)
+                return data
             if kind == "text" and files.is_ours(path):
                 return cls._from_own(path, options)
         return cls._of(reader.read(path, options))

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from fim_dynsys.errors import ReadingWarning, warn
 from fim_dynsys.trajectories.layout import INPUT_DIMS
 from fim_dynsys.trajectories.parts import TIME_NAMES, Parts, seconds
+from fim_dynsys.trajectories.reading.roles import is_flag
 
 _TIME_DIMS = ("sample", "time", "t")
 
@@ -61,8 +63,46 @@ def _inputs(data: Any, lengths: Sequence[int]) -> tuple[list[np.ndarray] | None,
     return [values[:n] for values, n in zip(found.values, lengths, strict=True)], names
 
 
+def _with_trajectories(data: xr.Dataset) -> xr.Dataset:
+    """With a dimension that several variables have beside that of time, as of stations, as ``trajectory``.
+
+    A variable ``x`` of its own may have its states there.
+    """
+    own = {"t", "time", "u", "n_obs"}
+    beside = {
+        name: set(variable.dims) - set(_TIME_DIMS)
+        for name, variable in data.data_vars.items()
+        if name not in own and set(variable.dims) & set(_TIME_DIMS)
+    }
+    found = set().union(*beside.values())
+    alone = len(beside) < 2 or "n_obs" in data.variables or "trajectory" in data.dims
+    if alone or len(found) != 1 or any(axes != found for axes in beside.values()):
+        return data
+    return data.rename({found.pop(): "trajectory"})
+
+
+def _without_flags(data: xr.Dataset) -> xr.Dataset:
+    """Without variables that say which samples are good; these are said to be left out."""
+    flags = [
+        name
+        for name, variable in data.data_vars.items()
+        if "flag_meanings" in variable.attrs
+        or (variable.dtype.kind in "iufb" and is_flag(str(name), variable.values.astype(float).ravel()))
+    ]
+    if not flags or len(flags) == len(data.data_vars):
+        return data
+    listed = ", ".join(map(str, flags))
+    warn(
+        f"Trajectories.from_dataset: left out: {listed}, which mark samples as good or bad; write NaN where "
+        "samples are bad.",
+        ReadingWarning,
+    )
+    return data.drop_vars(flags)
+
+
 def _main_array(data: xr.Dataset) -> tuple[xr.DataArray, np.ndarray | None, dict, dict]:
     """The array of states, the lengths if given, units of the variables it was stacked from, and the rest."""
+    data = _without_flags(_with_trajectories(data))
     along = set(data["x"].dims) - {"trajectory", *_TIME_DIMS} if "x" in data.data_vars else set()
     if along or ("x" in data.data_vars and "n_obs" in data.variables):
         array = data["x"].assign_coords(t=data["t"]) if "t" in data.data_vars else data["x"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fim_dynsys
+from fim_dynsys import SymbolicField
 from fim_dynsys.errors import DataWarning, FitWarning
 from fim_dynsys.estimation.profiles import profile
 
@@ -101,3 +102,14 @@ def test_levels_of_intervals_are_shares(decay, levels):
 
 def test_one_level_is_one_number(decay):
     assert decay.interval(lambda field: field.parameters["k"], 0.9, n=4).sizes["level"] == 1
+
+
+def test_a_parameter_that_looks_like_a_place_is_asked_about():
+    x = np.exp(-0.3 * np.linspace(0.0, 5.0, 11))
+    for refused in (
+        lambda: load({"s": "-V*s/(x0 + s)"}).fit(x, 0.5, feature_names=["s"]),
+        lambda: SymbolicField({"s": "-s/(x0 + s)"}),
+    ):
+        with pytest.raises(ValueError, match="expected names s or places x0, got both; write s for x0"):
+            refused()
+    assert SymbolicField(["-0.3*x0"], state_names=["s"]).equations() == ["-0.3 s"]

@@ -15,8 +15,8 @@ TRIAL = "trial"  # column of the number or name of the trajectory, of cells, str
 _LABEL = re.compile(r"\D*?(\d+)")
 
 
-def load_arrays(content: bytes, kind: str) -> dict[str, np.ndarray]:
-    """Arrays of numbers, dates and text by name; settings are arrays of one number.
+def load_arrays(content: bytes, kind: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Arrays of numbers, dates and text by name, and units of some; settings are arrays of one number.
 
     Raises
     ------
@@ -24,12 +24,12 @@ def load_arrays(content: bytes, kind: str) -> dict[str, np.ndarray]:
         Of a damaged file: whatever its reader runs into.
     """
     if kind == "numpy":
-        return _numpy(content)
+        return _numpy(content), {}
     if content.startswith(b"\x89HDF") or content[512:516] == b"\x89HDF":
         return _hdf5(content)
     if kind == "hdf5":
         raise ValueError("it does not begin as such a file does")
-    return _matlab(content)
+    return _matlab(content), {}
 
 
 def _numpy(content: bytes) -> dict[str, np.ndarray]:
@@ -58,7 +58,18 @@ def _matlab(content: bytes) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     for key, value in items.items():
         _add(found, key, value)
-    return found
+    return _for_all_trials(found) if TRIAL in found else found
+
+
+def _for_all_trials(found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """With arrays of as many numbers as each trajectory has samples, as times they share, once for each."""
+    lengths = set(np.unique(found[TRIAL], return_counts=True)[1].tolist())
+    if len(lengths) > 1:
+        return found
+    n = lengths.pop()
+    times = len(found[TRIAL]) // n
+    shared = {name for name, array in found.items() if array.size == n > 1 and array.dtype.kind in "iufb"}
+    return {name: np.tile(a.ravel(), times) if name in shared else a for name, a in found.items()}
 
 
 def _bare(value: Any) -> Any:
@@ -132,7 +143,8 @@ def _numbered(parts: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.nda
     return {name: np.concatenate(rows) for name, rows in whole.items()} | {TRIAL: np.concatenate(trials)}
 
 
-def _hdf5(content: bytes) -> dict[str, np.ndarray]:
+def _hdf5(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    units: dict[str, str] = {}
     with h5py.File(io.BytesIO(content), "r") as file:
         check_self_contained(file, len(content))
         # MATLAB writes columns first, so that its arrays stand on their sides; it keeps text as numbers.
@@ -144,9 +156,9 @@ def _hdf5(content: bytes) -> dict[str, np.ndarray]:
         groups = [item for item in _items(root) if isinstance(item, h5py.Group)]
         names = [sorted(group) for group in groups]
         if len(groups) > 1 and len(groups) == len(root) and names[0] and all(n == names[0] for n in names):
-            by_name = {group.name.rsplit("/", 1)[-1]: _datasets(group, matlab) for group in groups}
-            return _numbered({label: by_name[label] for label in sorted(by_name, key=_natural)})
-        return settings | _datasets(root, matlab)
+            by_name = {group.name.rsplit("/", 1)[-1]: _datasets(group, matlab, units) for group in groups}
+            return _numbered({label: by_name[label] for label in sorted(by_name, key=_natural)}), units
+        return settings | _datasets(root, matlab, units), units
 
 
 def _items(group: h5py.Group) -> list[Any]:
@@ -175,7 +187,8 @@ def _decoded(values: np.ndarray) -> np.ndarray:
     return np.array([v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in values.flat])
 
 
-def _datasets(root: h5py.Group, matlab: bool) -> dict[str, np.ndarray]:
+def _datasets(root: h5py.Group, matlab: bool, units: dict[str, str]) -> dict[str, np.ndarray]:
+    """Arrays of a group; what their attributes say of units is added."""
     found: dict[str, np.ndarray] = {}
 
     def visit(path: str, item: Any) -> None:
@@ -185,6 +198,9 @@ def _datasets(root: h5py.Group, matlab: bool) -> dict[str, np.ndarray]:
             return
         name = path.rsplit("/", 1)[-1]
         name = path if name in found else name
+        unit = next((item.attrs[key] for key in ("units", "unit") if key in item.attrs), None)
+        if isinstance(unit, str | bytes):
+            units[name] = unit.decode("utf-8", "replace") if isinstance(unit, bytes) else unit
         values = np.asarray(item[()])
         if not matlab:
             found.update({key: value for key, value in _settings(item).items() if key not in found})

@@ -40,14 +40,20 @@ def read_arrays(name: str, content: bytes, kind: str, options: Options, notes: N
         Where it cannot be read, or its arrays do not belong together.
     """
     try:
-        arrays = load_arrays(content, kind)
+        arrays, units = load_arrays(content, kind)
     except Exception as error:  # of a damaged file the readers raise whatever they run into
         said = " ".join(str(error).split())[:200]
         raise refusal(f"a file of {kind} arrays", f"{name!r}: {said or type(error).__name__}") from error
-    return _together(name, arrays, options, notes)
+    return _together(name, arrays, units, options, notes)
 
 
-def _together(name: str, arrays: Mapping[str, np.ndarray], options: Options, notes: Notes) -> Table | Parts:
+def _together(
+    name: str,
+    arrays: Mapping[str, np.ndarray],
+    by_array: Mapping[str, str],
+    options: Options,
+    notes: Notes,
+) -> Table | Parts:
     """Arrays of one length as columns; the one of times decides which length that is."""
     trial = arrays.get(TRIAL)
     numeric = {key: _as_numbers(name, key, np.asarray(v), notes) for key, v in arrays.items()}
@@ -103,6 +109,7 @@ def _together(name: str, arrays: Mapping[str, np.ndarray], options: Options, not
     pairs = {key: split_name(key) if has_names else (key, "") for key in columns}
     frame = pd.DataFrame({pairs[key][0]: values for key, values in columns.items()})
     units = {label: unit for label, unit in pairs.values() if unit}
+    units |= {pairs[column][0]: by_array[key] for key in parts if key in by_array for column in parts[key]}
     units |= {key: "s" for key in parts if np.asarray(arrays[key]).dtype.kind in "mM"}
     return Table(frame, units, {}, has_names, clock, arrays=parts)
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fim_dynsys.errors import ReadingWarning, warn
 from fim_dynsys.trajectories.parts import Parts
 from fim_dynsys.trajectories.reading.arrays import read_arrays
@@ -15,6 +17,7 @@ from fim_dynsys.trajectories.reading.encoding import as_utf8, decompressed, with
 from fim_dynsys.trajectories.reading.options import WHO, Notes, Options, refusal
 from fim_dynsys.trajectories.reading.roles import assign
 from fim_dynsys.trajectories.reading.sheets import read_typed, sheet_as_text
+from fim_dynsys.trajectories.reading.suspects import GIVE_MISSING, check_codes
 from fim_dynsys.trajectories.reading.text import Table, read_text
 
 READ = "read"
@@ -138,10 +141,23 @@ def read(path: str | Path, given: Mapping[str, Any]) -> Parts:
             content = sheet_as_text(name, content, options, notes)
         found = read_text(name, as_utf8(name, content, options, notes), options, notes)
     parts = assign(found, options, notes) if isinstance(found, Table) else found
+    if kind not in ("text", "excel"):  # of which all cells are looked at, those of the time too
+        parts = _without_codes(name, parts, options)
     account = summary(parts, notes)
     if notes.decided:
         warn(f"{name}: {account}", ReadingWarning)
     return replace(parts, attrs={**parts.attrs, READ: account})
+
+
+def _without_codes(name: str, parts: Parts, options: Options) -> Parts:
+    """States with NaN for numbers that stand for missing values; these are refused where none are given."""
+    _, codes = options.missing_values
+    if codes:
+        return replace(parts, x=[np.where(np.isin(x, codes), np.nan, x) for x in parts.x])
+    if options.missing is None:
+        names = parts.state_names or [f"x{k}" for k in range(parts.x[0].shape[1])]
+        check_codes(name, zip(names, np.concatenate(parts.x).T, strict=True), GIVE_MISSING)
+    return parts
 
 
 def summary(parts: Parts, notes: Notes) -> str:

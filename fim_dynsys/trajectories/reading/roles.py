@@ -262,7 +262,7 @@ def _rest(
             dropped[name] = "filled in the first rows only"
         elif (base := _error_of(name, remaining)) is not None:
             dropped[name] = f"uncertainty of {base}"
-        elif _is_flag(name, numbers_of(frame[name])) and len(remaining) > 1:
+        elif is_flag(name, numbers_of(frame[name])) and len(remaining) > 1:
             dropped[name] = "a flag"
         elif name not in counters and len(remaining) > 1 and _counts_rows(numbers_of(frame[name]), runs):
             dropped[name] = "row numbers"
@@ -326,7 +326,7 @@ def _error_of(name: str, columns: Sequence[str]) -> str | None:
     return next((c for c in columns if c != name and c.lower() in bases), None)
 
 
-def _is_flag(name: str, values: np.ndarray) -> bool:
+def is_flag(name: str, values: np.ndarray) -> bool:
     """Whether a column marks rows as good or bad."""
     seen = np.unique(values[np.isfinite(values)])
     return _FLAGS.fullmatch(name) is not None and len(seen) <= _MARKS and bool(np.all(seen == np.floor(seen)))

@@ -1,17 +1,19 @@
 """Rows and cells of a text table that look like samples and are none."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
 from fim_dynsys.trajectories.reading.clocks import clock_of
 from fim_dynsys.trajectories.reading.columns import is_numeric
-from fim_dynsys.trajectories.reading.header import Head
 from fim_dynsys.trajectories.reading.options import refusal
 
 _FAR = 5.0  # ranges of all other values that a code for missing ones is away from them
 _CHOSEN = 8  # different values of a quantity that is set, at most
 _APART = 20.0  # ranges of all others that a first row is away which is no sample
 _ENOUGH = 8  # rows in which one shows to be unlike the others
+GIVE_MISSING = "give missing={code} if it stands for missing values, missing=[] if not"
 _CODES = frozenset(
     float(code)
     for code in [
@@ -45,23 +47,34 @@ _CODES = frozenset(
 )
 
 
-def check_codes(name: str, columns: dict[int, pd.Series], head: Head) -> None:
-    """Refuse numbers that many programs write for missing values, where they are far from all others."""
-    for place, column in columns.items():
-        if not is_numeric(column):
-            continue
-        values = column.to_numpy(dtype=float, na_value=np.nan)
+def check_codes(name: str, columns: Iterable[tuple[str, np.ndarray]], remedy: str) -> None:
+    """Refuse numbers that many programs write for missing values, where they are far from all others.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+    columns : iterable of (str, array (n,))
+        Labels and values.
+    remedy : str
+        What to do about such a number, for which ``{code}`` stands.
+
+    Raises
+    ------
+    ValueError
+        Where there is one.
+    """
+    for label, values in columns:
         extremes = {np.nanmin(values), np.nanmax(values)} if np.isfinite(values).any() else set()
         for extreme in extremes & (_CODES | ({0.0} if _drops_out(values) else set())):
             rest = values[np.isfinite(values) & (values != extreme)]
             if rest.size > 2 and np.min(np.abs(rest - extreme)) > _FAR * max(
                 np.ptp(rest), 0.1 * np.abs(rest).max()
             ):
-                label = head.names[place] if head.names else f"column {place + 1}"
                 raise refusal(
                     f"values of one size in column {label!r}",
                     f"{extreme:g} in {int((values == extreme).sum())} rows of {name!r}, far from all others",
-                    f"give missing={extreme:g} if it stands for missing values, missing=[] if not",
+                    remedy.format(code=f"{extreme:g}"),
                 )
 
 

@@ -20,7 +20,7 @@ from fim_dynsys.trajectories.reading.names import named
 from fim_dynsys.trajectories.reading.numbers import MISSING_TEXTS, as_numbers, is_date, is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
 from fim_dynsys.trajectories.reading.straightening import straightened
-from fim_dynsys.trajectories.reading.suspects import check_codes, check_first_row
+from fim_dynsys.trajectories.reading.suspects import GIVE_MISSING, check_codes, check_first_row
 from fim_dynsys.trajectories.reading.units import bare_unit
 
 _HEAD = 1 << 18  # bytes in which the layout of a table shows
@@ -264,7 +264,12 @@ def _converted(
         notes.decide(f"dropped {int(wrong_rows.sum())} rows with text where numbers stand")
         columns = {place: column[~wrong_rows].reset_index(drop=True) for place, column in columns.items()}
     if options.missing is None:
-        check_codes(name, columns, head)
+        numeric = [
+            (head.names[p] if head.names else f"column {p + 1}", c.to_numpy(dtype=float, na_value=np.nan))
+            for p, c in columns.items()
+            if is_numeric(c)
+        ]
+        check_codes(name, numeric, GIVE_MISSING)
     if options.names is None:
         check_first_row(name, columns)
     return columns, suffixed

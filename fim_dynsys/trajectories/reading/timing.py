@@ -45,13 +45,13 @@ def find_times(
         return _given(table, options.time, options, notes)
     if options.step is not None:
         notes.say(f"time: rows {options.step:g} apart")
-        return Times(options.step * np.arange(len(frame)), "", ())
+        return Times(options.step * _places(len(frame), groups), "", ())
     if table.clock is not None:
         start, step = table.clock
         counting = tuple(str(c) for c in frame.columns[:1] if clocks.counts_rows(numbers_of(frame[c])))
         if not any(note.startswith("time: ") for note in notes.done):
             notes.say(f"time: from {start:g} in steps of {step:g}, by the header")
-        return Times(start + step * np.arange(len(frame)), "s", counting)
+        return Times(start + step * _places(len(frame), groups), "s", counting)
     together = composed(frame, options, notes)
     if together is not None:
         return together
@@ -77,7 +77,7 @@ def find_times(
         found = with_fractions(found, frame, notes)
     if found is None:
         notes.decide("time: row numbers, for no column is one (step= gives the time between rows)")
-        return Times(np.arange(float(len(frame))), "", ())
+        return Times(_places(len(frame), groups), "", ())
     return found
 
 
