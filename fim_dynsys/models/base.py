@@ -66,6 +66,7 @@ from fim_dynsys.models.relative import checked_names, relative_errors
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.models.trust import Rivals, deviation_by_errors, deviation_elsewhere, together
+from fim_dynsys.models.unseen_switches import stretches, switch_between_samples
 from fim_dynsys.regression.criteria import Known
 from fim_dynsys.saved import (
     FIELD_CLASSES,
@@ -147,7 +148,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         one array (n_i, d) for each trajectory; "positions", where second-order equations are inferred from
         these alone: ``infer(trajectories, positions=[...])`` then receives the observed states, the others
         being velocities; "missing", where single missing coordinates are used: otherwise only complete
-        points are counted.
+        points are counted; "switches", where gaps between samples are left out in which inputs switch.
     scale_equivariance : float or None
         Relative accuracy to which the units of states and time do not matter, where that is promised.
     field_classes : tuple of type
@@ -342,9 +343,11 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             warn_of_units(f"{self._caller}.fit", trajectories, rates)
         with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
             field = self._inferred_with(trajectories, rates, given)
+            if "switches" in self.takes and at_switches and not given and isinstance(field, DrivenField):
+                field, trajectories = self._between_switches(field, trajectories)
             if isinstance(field, DrivenField) and not omegas_of(field.input_names):
                 field = field.with_fit_info(
-                    inference=field.fit_info.inference.noting(*held(self._caller, trajectories))
+                    inference=field.fit_info.inference.noting(*held(self._caller, trajectories, field))
                 )
             if relative:
                 levels = ", ".join(f"{name} {100.0 * level:.2g} %" for name, level in relative.items())
@@ -354,6 +357,20 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             self._adopt(field, trajectories)
         self._warn_of_problems("fit")
         return self
+
+    def _between_switches(
+        self, field: DrivenField, trajectories: Trajectories
+    ) -> tuple[VectorField, Trajectories]:
+        """The field without gaps in which inputs switch, where this one shows them, and what it is fitted to."""
+        parts = stretches(trajectories) if switch_between_samples(field, trajectories) else None
+        if parts is None:
+            return field, trajectories
+        again = self._inferred_with(parts, None, {})
+        assert isinstance(again, DrivenField)  # as the first
+        if not switch_between_samples(again, trajectories):
+            return field, trajectories
+        fact = f"inputs switch between samples: {len(parts) - len(trajectories)} such gaps are left out"
+        return again.with_fit_info(inference=again.fit_info.inference.noting(fact)), parts
 
     def _inferred_with(
         self, trajectories: Trajectories, rates: Sequence[np.ndarray] | None, given: dict[str, Any]

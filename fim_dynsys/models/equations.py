@@ -24,6 +24,7 @@ from fim_dynsys.estimation.happenings import read_begins
 from fim_dynsys.estimation.known import Known
 from fim_dynsys.estimation.summary import Summary, summarise
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Noise
 from fim_dynsys.models.equations_parts import fitted_field, grown, names_of, ordered
@@ -34,6 +35,7 @@ from fim_dynsys.models.inputs import (
     Times,
     as_trajectories,
     error_list,
+    held,
     with_error_columns,
 )
 from fim_dynsys.models.relative import checked_names
@@ -258,6 +260,9 @@ class EquationsModel(EstimatedModel):
         curves = None if curve is None else self._function_curves(caller, curve, trajectories)
         with np.errstate(all="ignore"):
             field = self._estimated(trajectories, states, columns, errors, curves, hold)
+            if curves is None and isinstance(field, DrivenField) and isinstance(word, str | None):
+                notes = held(self._caller, trajectories, field)
+                field = field.with_fit_info(inference=field.fit_info.inference.noting(*notes))
         self._sigma = errors
         self._adopt(field, trajectories)
         self._warn_of_problems("fit")

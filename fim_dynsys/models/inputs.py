@@ -14,8 +14,10 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import DataWarning, IgnoredInputWarning, real_array, warn
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.models.input_functions import evaluated, with_function
 from fim_dynsys.models.switching import early_switches
+from fim_dynsys.models.unseen_switches import switch_between_samples
 from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.inputs import curves
 from fim_dynsys.trajectories.container import Trajectories, concatenate
@@ -125,8 +127,8 @@ def as_trajectories(
     return renamed(Trajectories.from_arrays(x, t, u=u), feature_names)
 
 
-def held(caller: str, trajectories: Trajectories) -> list[str]:
-    """What is said of inputs that are not smooth between their samples.
+def held(caller: str, trajectories: Trajectories, field: DrivenField) -> list[str]:
+    """What is said of inputs that are not smooth between their samples, from the field of the trajectories.
 
     Warns
     -----
@@ -156,9 +158,13 @@ def held(caller: str, trajectories: Trajectories) -> list[str]:
             DataWarning,
         )
     early = early_switches(trajectories.arrays(), trajectories.input_arrays(), trajectories.hold)
-    if early is not None:
+    columns = (field.state_names, field.input_names)
+    observed = columns == (trajectories.state_names, trajectories.input_names)
+    by_field = observed and switch_between_samples(field, trajectories)
+    if early is not None or by_field:
+        bend = "" if early is None else f" {early:.1g} of a gap"
         warn(
-            f"{caller}.fit: an input switches between samples: states bend {early:.1g} of a gap before the "
+            f"{caller}.fit: an input switches between samples: states bend{bend} before the "
             "sample that shows it. Terms that are not in the equations may make up for that; add a row with "
             "the inputs and NaN for the states at each switch, or sample more often.",
             DataWarning,

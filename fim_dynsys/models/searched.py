@@ -80,7 +80,7 @@ class SearchedModel(Asking, VectorFieldModel):
     """
 
     min_observations = 5
-    takes = frozenset({"inputs", "positions", "sigma", "missing", "rates"})
+    takes = frozenset({"inputs", "positions", "sigma", "missing", "rates", "switches"})
     _leaves_outliers_out: ClassVar[bool] = True
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it

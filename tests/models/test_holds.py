@@ -10,6 +10,7 @@ from scipy.linalg import expm
 import fim_dynsys
 from fim_dynsys.errors import DataWarning, SimulationWarning
 from fim_dynsys.models.switching import early_switches
+from fim_dynsys.models.unseen_switches import stretches
 from fim_dynsys.regression.inputs import curves
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
@@ -106,7 +107,61 @@ def test_an_input_that_switches_between_samples_is_noticed(noise):
     h[::41] = np.nan
     assert early_switches([(t, h)], [on(t)[:, None]], Hold.AUTO) == pytest.approx(0.4, abs=0.15)
     with pytest.warns(DataWarning, match="switches between samples"):
-        fim_dynsys.load("sindy-strong").fit(h, t, u=on(t))
+        fim_dynsys.load("equations", expressions=["-k*x0 + a*u0"], n_starts=2).fit(h, t, u=on(t))
+
+
+def switched(late, noise):
+    """h' = 0.5 u - 0.2 h, k' = 0.2 h - 0.1 k; u switches at random times, by `late` of a gap off samples."""
+    rng, t = np.random.default_rng(3), 0.5 * np.arange(240)
+    whole = np.cumsum(rng.integers(6, 18, 40))
+    times = 0.5 * (whole - late * rng.uniform(0.0, 1.0, 40))
+    times = times[times < t[-1]]
+    x, state, begin = np.empty((240, 2)), np.ones(2), 0.0
+    for k, end in enumerate([*times, t[-1]]):
+        rows = np.flatnonzero((t >= begin) & (t < end)) if end < t[-1] else np.flatnonzero(t >= begin)
+        found = solve_ivp(
+            lambda s, y, u=k % 2: [0.5 * u - 0.2 * y[0], 0.2 * y[0] - 0.1 * y[1]],
+            (begin, end),
+            state,
+            dense_output=True,
+            rtol=1e-9,
+        )
+        x[rows], state, begin = found.sol(t[rows]).T, found.y[:, -1], end
+    u = (np.searchsorted(times, t, side="right") % 2).astype(float)
+    return t, x + noise * x.std(axis=0) * rng.standard_normal(x.shape), u
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+@pytest.mark.parametrize("name", ["fim-ode", "sindy-strong"])
+def test_gaps_in_which_inputs_switch_are_left_out(name, noise):
+    t, x, u = switched(1.0, noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        model = fim_dynsys.load(name).fit(x, t, u=u)
+    gaps = int((np.diff(u) != 0).sum())
+    note = f"inputs switch between samples: {gaps} such gaps are left out"
+    assert note in model.field_.fit_info.inference.notes and len(model.context_) == gaps + 1
+    assert model.complexity <= (5 if noise else 4)
+    rates = model.predict([[2.0, 1.0], [1.0, 3.0]], u=[[1.0], [0.0]])
+    np.testing.assert_allclose(rates, [[0.1, 0.3], [-0.2, -0.1]], atol=0.02)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_inputs_that_switch_at_samples_leave_nothing_out(noise):
+    t, x, u = switched(0.0, noise)
+    model = fim_dynsys.load("sindy-strong").fit(x, t, u=u)
+    assert len(model.context_) == 1 and model.complexity == 4
+
+
+def test_stretches_keep_labels_and_most_samples():
+    t, x, u = switched(1.0, 0.0)
+    data = Trajectories.from_arrays([x, x], t, u=[u, u], coords={"tank": ["a", "b"]})
+    parts = stretches(data)
+    assert set(parts.coords["tank"]) == {"a", "b"} and parts.hold is Hold.PREVIOUS
+    assert parts.n_obs.sum() == data.n_obs.sum()
+    assert all(np.ptp(values) == 0.0 for values in parts.input_arrays())
+    often = Trajectories.from_arrays(x, t, u=(np.arange(240) // 2 % 2).astype(float))
+    assert stretches(often) is None
 
 
 def test_a_hold_stays_with_the_trajectories_and_with_a_saved_model(tmp_path):

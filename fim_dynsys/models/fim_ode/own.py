@@ -103,7 +103,7 @@ class FIMODE(Asking, PretrainedModel):
     """
 
     name = "fim-ode"
-    takes = frozenset({"inputs", "positions", "sigma", "missing", "rates"})
+    takes = frozenset({"inputs", "positions", "sigma", "missing", "rates", "switches"})
 
     def __init__(
         self,
