@@ -361,7 +361,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     def _between_switches(
         self, field: DrivenField, trajectories: Trajectories
     ) -> tuple[VectorField, Trajectories]:
-        """The field without gaps in which inputs switch, where this one shows them, and what it is fitted to."""
+        """The field without gaps in which inputs switch, where this one shows them, and its data."""
         parts = stretches(trajectories) if switch_between_samples(field, trajectories) else None
         if parts is None:
             return field, trajectories
