@@ -15,6 +15,8 @@ _PER_STATE = 4  # points for each state, where there are many
 # Rounding leaves 1e-16 of the largest rate in a sum that cancels, or 1e-13 where rates are themselves small
 # differences; coefficients that were fitted without the constraint miss by 1e-4 or more.
 _CONSERVED = 1e-10
+_NEARER = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12)  # of the distances from zero, where a region holds it
+_BESIDE, _STEADY = 1e-6, 1e-2  # of a point to its neighbour, and of a sum that is no rounding between these
 _MOST_RATIO = 1e3  # of a state's largest rate to the median, so that one point does not decide its size
 _ROUNDING = 1e-8  # of a sum's weights, by which it may miss a combination of conserved ones
 _INDEPENDENT = 1e-6  # smallest singular value of sums that are not combinations of each other
@@ -127,8 +129,7 @@ def conserved_by(
     """As `conserved_sums`, of sums that several functions ``(n, d) -> (n, d)`` conserve alike."""
     d = region.dim
     x = region.sobol(sampled(d))
-    with np.errstate(all="ignore"):
-        f = np.concatenate([rate(x) for rate in rates])
+    f = _values(rates, x)
     f = f[np.isfinite(f).all(axis=1)]
     nothing = ConservedSums(np.empty((0, d)), tuple(state_names), np.ones(d))
     if d < 2 or len(f) < 2 * d or not f.any():
@@ -139,16 +140,57 @@ def conserved_by(
         np.sqrt(np.mean((sizes / sizes.max()) ** 2, axis=0)) * sizes.max(), _MOST_RATIO * medians
     )
     scale = np.where(scale > 0, scale, medians)
-    rows = f / scale
-    largest = np.abs(rows).max(axis=1, keepdims=True)
-    rows = rows[largest[:, 0] > 0] / largest[largest[:, 0] > 0]
-    _, singular, right = np.linalg.svd(rows, full_matrices=True)
-    singular = np.concatenate([singular, np.zeros(d - len(singular))])
-    null = right[singular <= _CONSERVED * singular[0]]
+    rows = _of_size_one(f / scale)
+    null = _null_space(rows)
+    if len(null):
+        null = _null_space(np.concatenate([rows, *_near_zero(rates, x, region, scale, null)]))
     if not len(null) or len(null) == d:
         return nothing
     sums = replace(nothing, weights=null / scale, rates=scale)
     return sums.rewritten(_simplest(null, scale))
+
+
+def _values(rates: Sequence[Callable[[np.ndarray], np.ndarray]], x: np.ndarray) -> np.ndarray:
+    """Values (k n, d) of k functions at points (n, d)."""
+    with np.errstate(all="ignore"):
+        return np.concatenate([rate(x) for rate in rates])
+
+
+def _of_size_one(rows: np.ndarray) -> np.ndarray:
+    """Rows (n, d) by their largest entries, without those that are zero."""
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    return rows[largest[:, 0] > 0] / largest[largest[:, 0] > 0]
+
+
+def _null_space(rows: np.ndarray) -> np.ndarray:
+    """Weights (k, d) of sums that vanish in all rows (n, d)."""
+    _, singular, right = np.linalg.svd(rows, full_matrices=True)
+    singular = np.concatenate([singular, np.zeros(rows.shape[1] - len(singular))])
+    return right[singular <= _CONSERVED * singular[0]]
+
+
+def _near_zero(
+    rates: Sequence[Callable[[np.ndarray], np.ndarray]],
+    x: np.ndarray,
+    region: Region,
+    scale: np.ndarray,
+    null: np.ndarray,
+) -> list[np.ndarray]:
+    """Rows (n, d) as of the points, from points ever nearer to zero, where terms of lower degree show.
+
+    In a region far larger than the states' scale, terms of high degree are so large that others are lost in
+    their rounding. Rows are left out where sums (k, d) differ between neighbours: that is rounding.
+    """
+    inside = (region.low <= 0.0) & (region.high >= 0.0)
+    found = []
+    for share in _NEARER if inside.any() else ():
+        near = np.where(inside, share * x, x)
+        rows, beside = (_values(rates, points) / scale for points in (near, near * (1.0 + _BESIDE)))
+        whole = np.isfinite(rows).all(axis=1) & np.isfinite(beside).all(axis=1)
+        rows, beside = rows[whole], beside[whole]
+        changes, sums = (np.linalg.norm(part @ null.T, axis=1) for part in (rows - beside, rows))
+        found.append(_of_size_one(rows[changes <= _STEADY * sums]))
+    return found
 
 
 def _simplest(null: np.ndarray, scale: np.ndarray) -> list[np.ndarray]:

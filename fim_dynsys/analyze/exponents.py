@@ -14,6 +14,7 @@ from fim_dynsys.analyze.results import (
     Table,
     Variables,
     counted,
+    has_exact_jacobian,
     labels,
     progress_bar,
     unwrap,
@@ -22,6 +23,7 @@ from fim_dynsys.analyze.tangent import STAGES, CountedField, carry, carry_by_nei
 from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import SimulationWarning, check_number, check_positive, check_whole, real_array, warn
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import FAILURES, SPENT, Status
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.threads import on_one_thread
@@ -264,11 +266,15 @@ def lyapunov(
     """
     field = unwrap(field, "lyapunov")
     x0 = _checked(field, x0, n_pieces, precision, budget, transient)
-    followed = CountedField(field)
+    without_lengths = field.frame.length is None and not has_exact_jacobian(field)
+    size = float(np.abs(x0).max())  # steps of differences for the Jacobian, until the orbit gives them
+    followed = CountedField(field, Region(x0 - size, x0 + size) if without_lengths and size > 0.0 else None)
     jumps = ""
     try:
         with time_limit("lyapunov", max_seconds):
             x, length, unit = _pieces(followed, x0, n_pieces, transient, budget)
+            if without_lengths:
+                followed = followed.within(Region(x.min(axis=0) - length, x.max(axis=0) + length))
             jumps = _jumps(followed, x, length)
             estimate = _Estimate(followed, x, length, unit, jumps)
             estimate.run(precision, budget, progress)

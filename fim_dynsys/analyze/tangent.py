@@ -38,6 +38,12 @@ class CountedField(VectorField):
         self._differentiable = with_steps(inner, scales)
         self.points = 0
 
+    def within(self, region: Region) -> "CountedField":
+        """The same in another region, with the count so far."""
+        found = CountedField(self.inner, region)
+        found.points = self.points
+        return found
+
     def _rhs(self, x: np.ndarray) -> np.ndarray:
         self.points += len(x)
         return self.inner._rhs(x)

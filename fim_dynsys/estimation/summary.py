@@ -48,10 +48,11 @@ class Summary:
         All parameters of equations and observables, known ones too.
     covariance : array (q, q)
         Of the estimated numbers, in their own units.
-    undetermined, rough, at_bounds, run_away, alternatives, uneven, missed : tuple of str
+    undetermined, rough, at_bounds, run_away, alternatives, uneven, unequal, missed : tuple of str
         What a reader is to be warned of; ``rough`` are parameters that the data determine within a third at
         best, with their relative errors, ``uneven`` columns whose residuals grow with their values, with
-        the share of these, and ``missed`` columns whose residuals are more than noise and not independent.
+        the share of these, ``unequal`` those whose noise differs between experiments, and ``missed`` those
+        whose residuals are more than noise and not independent.
     states : list of arrays (K, d)
         Fitted states at the samples of each trajectory.
     noise_level : array (m,)
@@ -70,6 +71,7 @@ class Summary:
     run_away: tuple[str, ...]
     alternatives: tuple[str, ...]
     uneven: tuple[str, ...]
+    unequal: tuple[str, ...]
     missed: tuple[str, ...]
     states: list[np.ndarray]
     noise_level: np.ndarray
@@ -130,6 +132,7 @@ class Summary:
             "run_away": list(self.run_away),
             "alternatives": list(self.alternatives),
             "uneven": list(self.uneven),
+            "unequal": list(self.unequal),
             "missed": list(self.missed),
             "searches": [float(v) for v in fit.values],
             "converged_share": fit.converged_share,
@@ -171,6 +174,7 @@ def summarise(described: Description, fit: Fit) -> Summary:
     def named(which: np.ndarray) -> tuple[str, ...]:
         return tuple(n for n, is_so in zip(space.names[:count], which[:count], strict=True) if is_so)
 
+    missed = () if quality["residual_over_noise"] < _AS_KNOWN else _missed(described, fit)
     return Summary(
         described,
         fit,
@@ -182,7 +186,8 @@ def summarise(described: Description, fit: Fit) -> Summary:
         tuple(f"{name} = {found[name]:.3g}" for name in named(far)),
         _alternatives(problem, fit),
         () if quality["residual_over_noise"] > _AS_KNOWN else _uneven(described, fit),
-        () if quality["residual_over_noise"] < _AS_KNOWN else _missed(described, fit),
+        () if missed else _unequal(described, fit),
+        missed,
         states,
         level,
         quality,
@@ -345,6 +350,38 @@ def _uneven(described: Description, fit: Fit) -> tuple[str, ...]:
         if related > _BEYOND_CHANCE and np.median(left[large]) > _SPREADS * np.median(left[small]):
             share = NORMAL * float(np.median(left[large] / fitted[large]))
             found.append(f"{name} (about {100.0 * share:.2g} % of it)")
+    return tuple(found)
+
+
+def _unequal(described: Description, fit: Fit) -> tuple[str, ...]:
+    """Columns of unknown noise whose residuals are larger in some experiments than in others, as text.
+
+    References
+    ----------
+    M. S. Bartlett, Properties of sufficiency and statistical tests, Proc. R. Soc. A 160 (1937) 268.
+    """
+    objective, found = fit.problem.objective, []
+    kinds, off = _residuals(fit.problem, fit.paths)
+    number = np.repeat(np.arange(len(objective.experiments)), [len(e.rows) for e in objective.experiments])
+    normal = np.array([o.errors is Errors.NORMAL for o in objective.observables])
+    for k, name in enumerate(described.columns):
+        own = (kinds == k) & objective.estimated & normal[kinds]
+        sizes = np.bincount(number[own], minlength=len(objective.experiments))
+        several = sizes >= _ENOUGH
+        squares = np.bincount(number[own], off[own] ** 2, minlength=len(sizes))[several]
+        freedom = sizes[several] - 1.0  # each has at least a first state of its own
+        if several.sum() < 2 or not (squares > 0.0).all():
+            continue
+        variances, beyond = squares / freedom, int(several.sum()) - 1
+        pooled = squares.sum() / freedom.sum()
+        correction = 1.0 + (np.sum(1.0 / freedom) - 1.0 / freedom.sum()) / (3.0 * beyond)
+        statistic = np.sum(freedom * np.log(pooled / variances)) / correction
+        # chi-squared as a normal number, by Wilson and Hilferty
+        ninth = 2.0 / (9.0 * beyond)
+        related = ((statistic / beyond) ** (1.0 / 3.0) - 1.0 + ninth) / np.sqrt(ninth)
+        least, most = np.sqrt([variances.min(), variances.max()])
+        if related > _BEYOND_CHANCE and most > _SPREADS * least:
+            found.append(f"{name} ({least:.2g} to {most:.2g})")
     return tuple(found)
 
 

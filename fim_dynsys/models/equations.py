@@ -459,6 +459,11 @@ class EquationsModel(EstimatedModel):
                 "residuals grow with the values of {}: standard errors may be too small. Pass sigma, arrays "
                 "of the errors or 'poisson' for counts, or log=[names] where errors are relative.",
             ),
+            (
+                "unequal",
+                "the noise differs between experiments: {}. Standard errors take one for all and are too "
+                "small or too large: pass sigma, an array of the errors for each.",
+            ),
         ):
             if report.get(kind):
                 warn(f"{self._caller}.{method}: {said.format(', '.join(report[kind]))}", DataWarning)

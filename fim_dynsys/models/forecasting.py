@@ -178,6 +178,9 @@ def _tail(caller: str, k: int, trajectory: Trajectories, field: VectorField, noi
     ((t, x),) = whole.trajectories.arrays()
     errors = None if isinstance(whole.errors, Noise) else whole.errors
     seen = np.ones(x.shape, dtype=bool) if errors is None else ~np.isinf(errors[0])
+    positions = field.fit_info.inference.positions
+    if positions:  # velocities are computed from these
+        seen = seen & np.isin(field.state_names, positions)
     within = int((t >= t[-1] - field.scales.time).sum())
     n = min(max(within, 2 * field.dim + 2), _LONGEST, len(t))
     # rows without an observation are left out of x

@@ -181,3 +181,13 @@ def test_an_orbit_that_slides_is_said_to():
     with pytest.warns(SimulationWarning, match=r"stays where v' jumps near .*v = 0\.2, see limit_cycles"):
         spectrum = lyapunov(belt, [1.0, 0.0], budget=100_000)
     assert np.isnan(spectrum.exponents).all()
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e6])
+def test_small_units_of_a_field_without_lengths_change_nothing(unit):
+    def circle(x):
+        inwards = 1.0 - (x**2).sum(axis=1, keepdims=True) / unit**2
+        return x * inwards + np.stack([-x[:, 1], x[:, 0]], axis=1)
+
+    found = lyapunov(CallableField(circle, 2), [unit, 0.0], n_pieces=4, precision=0.02)
+    np.testing.assert_allclose(found.exponents, [0.0, -2.0], atol=0.02)

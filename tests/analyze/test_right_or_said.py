@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fim_dynsys import CallableField, SymbolicField, analyze
+from fim_dynsys import CallableField, Region, SymbolicField, analyze
+from fim_dynsys.analyze.conserved import conserved_sums
 from fim_dynsys.analyze.equilibria.kinds import Kind
 
 BOX = [(-2.0, 2.0), (-2.0, 2.0)]
@@ -89,3 +90,28 @@ def test_a_state_that_rests_on_a_cycle_does_not_jump(rest):
     expected = np.sort(np.exp(2.0 * np.pi * np.array([0.0, leaving, -2.0])))
     stable = np.flatnonzero(found.stable)[0]
     assert np.sort(np.abs(found.multipliers[stable])) == pytest.approx(expected, rel=1e-4)
+
+
+def test_no_sum_is_conserved_that_changes_slowly():
+    """Where terms of high degree are huge in a region, others are lost in their rounding."""
+    brusselator = SymbolicField(
+        ["1e-6 + 1e12*x**2*y - (B + 1)*x", "B*x - 1e12*x**2*y"], {"B": 1.0}, state_names=["x", "y"]
+    )
+    found = analyze.continuation(brusselator.family("B"), [1e-6, 1e-6], (1.0, 3.0))
+    assert [(b.kind, round(b.p, 6)) for b in found.bifurcations] == [("HB", 2.0)]
+    exchange = [lambda s, k=k: k * (s[:, :1] - s[:, 1:]) * [[-1.0, 1.0]] for k in (1e9, 1e13)]
+    for k, exchanged in zip((1e9, 1e13), exchange, strict=True):
+        leaky = CallableField(lambda s, f=exchanged: f(s) - 1e-3 * (s - 0.5) * [[1.0, 0.0]], 2)
+        assert not len(conserved_sums(leaky, Region([(0, 2)] * 2))), k
+        assert conserved_sums(CallableField(exchanged, 2), Region([(0, 2)] * 2)).names == ("x0 + x1",), k
+
+
+def test_sums_are_conserved_in_far_too_large_regions():
+    def michaelis_menten(x):  # substrate, enzyme, complex, product
+        bound = 1e6 * x[:, 0] * x[:, 1] - 1e3 * x[:, 2]
+        made = 0.1 * x[:, 2]
+        return np.stack([-bound, made - bound, bound - made, made], axis=1)
+
+    for size in (1e-6, 1e-3, 1.0):
+        found = conserved_sums(CallableField(michaelis_menten, 4), Region([(0, size)] * 4))
+        assert set(found.names) == {"x1 + x2", "x0 + x2 + x3"}, size

@@ -113,3 +113,22 @@ def test_a_parameter_that_looks_like_a_place_is_asked_about():
         with pytest.raises(ValueError, match="expected names s or places x0, got both; write s for x0"):
             refused()
     assert SymbolicField(["-0.3*x0"], state_names=["s"]).equations() == ["-0.3 s"]
+
+
+def records_with_noise(levels, seed):
+    rng, t = np.random.default_rng(seed), np.linspace(0.0, 12.0, 16)
+    logistic = [10.0 / (1.0 + (10.0 / x0 - 1.0) * np.exp(-0.6 * t)) for x0 in (0.5, 1.0, 15.0)]
+    return [x + s * rng.standard_normal(16) for x, s in zip(logistic, levels, strict=True)], [t] * 3
+
+
+def test_experiments_with_other_noise_are_said():
+    model, said = load({"x": "r*x*(1-x/K)"}), "the noise differs between experiments: x "
+    for seed in range(3):
+        with pytest.warns(DataWarning, match=said):
+            model.fit(*records_with_noise((0.02, 0.3, 1.0), seed), feature_names=["x"])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(*records_with_noise((0.3, 0.3, 0.3), seed), feature_names=["x"])
+            sigma = [np.full((16, 1), s) for s in (0.02, 0.3, 1.0)]
+            model.fit(*records_with_noise((0.02, 0.3, 1.0), seed), feature_names=["x"], sigma=sigma)
+        assert not [w for w in caught if said in str(w.message)]

@@ -140,3 +140,22 @@ def test_positions_under_an_input():
         model.field_(points, [[0.2], [-0.1]])[:, 1], [-0.4 + 0.09 + 0.2, 0.2 - 0.15 - 0.1], atol=0.03
     )
     assert model.score(x, t, u=force(t), metric="path") > 0.99
+
+
+@pytest.mark.parametrize("equation", ["cos", "van der pol"])
+def test_bands_of_forecasts_take_positions_alone_as_measured(equation):
+    t, held = np.linspace(0.0, 40.0, 400), []
+    x = np.cos(t)
+    if equation != "cos":
+        field = CallableField(
+            lambda s: np.stack([s[:, 1], (1.0 - s[:, 0] ** 2) * s[:, 1] - s[:, 0]], axis=1), 2
+        )
+        x = simulate(field, [1.0, 0.0], t).x[0, :, 0]
+    for seed in range(4):
+        seen = x + 0.02 * x.std() * np.random.default_rng(seed).standard_normal(400)
+        model = fim_dynsys.load("fim-ode").fit(seen[:280], t[:280], order=2, feature_names=["p"])
+        record = Trajectories.from_arrays(seen[:280], t[:280], state_names=["p"])
+        ahead = model.forecast(record, t[280:] - t[279], bands=[0.9], observed=True, progress=False)
+        low, high = (ahead[end].sel(state="p").values.ravel() for end in ("low", "high"))
+        held.append(np.mean((seen[280:] >= low) & (seen[280:] <= high)))
+    assert np.mean(held) > 0.85 and min(held) > 0.6
