@@ -145,12 +145,7 @@ class Candidate:
         -------
         DictionaryField, or DrivenField where there are inputs
         """
-        still = np.zeros((len(self.coefficients), observations.n_inputs))
-        terms, coefficients = self.dictionary.rescaled(
-            np.concatenate([self.coefficients, still], axis=1),
-            observations.extended_scale,
-            observations.time_unit,
-        )
+        terms, coefficients = self._in_units_of(observations)
         complete = len(observations.first) == len(trajectories)
         info = FitInfo(
             initial_states=observations.initial_states(self.start) * observations.scale if complete else None,
@@ -247,6 +242,15 @@ class Candidate:
             return moved
         return replace(moved, dictionary=self.dictionary.with_numbers(*self.with_numbers(parameters)))
 
+    def _in_units_of(self, observations: Observations) -> tuple[Dictionary, np.ndarray]:
+        """Terms and their coefficients (m, d + inputs) in the units of the data."""
+        still = np.zeros((len(self.coefficients), observations.n_inputs))
+        return self.dictionary.rescaled(
+            np.concatenate([self.coefficients, still], axis=1),
+            observations.extended_scale,
+            observations.time_unit,
+        )
+
     @property
     def within_bounds(self) -> "Candidate":
         """The nearest that keeps the bounds of the restriction."""
@@ -272,13 +276,17 @@ class Candidate:
         Returns
         -------
         list of Candidate
-            This one, where the fit is nowhere near linear: its information is not finite.
+            This one, where the fit is nowhere near linear: its information, or what is drawn, is not finite.
         """
         roots = parameter_roots(fit, observations.n_values)
         if not np.isfinite(roots).all():
             return [self] * len(deviates)
         draws = self.parameters + deviates @ roots
-        return [self.with_parameters(parameters).within_bounds for parameters in draws]
+        found = [self.with_parameters(parameters).within_bounds for parameters in draws]
+        # numbers in functions may be drawn so far off that coefficients overflow in the units of the data
+        with np.errstate(all="ignore"):
+            finite = [np.isfinite(candidate._in_units_of(observations)[1]).all() for candidate in found]
+        return [own if usable else self for own, usable in zip(found, finite, strict=True)]
 
 
 def shares(values: np.ndarray, coefficients: np.ndarray) -> np.ndarray:

@@ -215,3 +215,14 @@ def test_what_is_not_negative_may_be_fed():
     assert "feed" not in [
         n for n, c in zip(starved.get_feature_names(), starved.coefficients()[0], strict=True) if c
     ]
+
+
+def test_draws_of_functions_stay_finite():
+    """The exponent of a function was drawn so far off that its coefficient overflowed."""
+    rng = np.random.default_rng(1)
+    t = np.r_[0.0, np.sort(rng.uniform(0.0, 60.0, 59))]
+    predation = SymbolicField(["A*(1-A/8)-A*R/(1+A)", "R*(0.8*A/(1+A)-0.3)"], state_names=["A", "R"])
+    x = simulate(predation, [3.0, 1.0], t).x[0]
+    noisy = np.abs(x * (1.0 + 0.05 * rng.standard_normal(x.shape)))
+    model = load("auto", Knowledge(nonnegative=["A", "R"])).fit(noisy, t, feature_names=["A", "R"])
+    assert all(np.isfinite(member(x)).all() for member in model.ensemble(20))
