@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fim_dynsys
-from fim_dynsys import Knowledge, simulate
+from fim_dynsys import Knowledge, SymbolicField, simulate
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -224,5 +224,6 @@ def test_draws_of_functions_stay_finite():
     predation = SymbolicField(["A*(1-A/8)-A*R/(1+A)", "R*(0.8*A/(1+A)-0.3)"], state_names=["A", "R"])
     x = simulate(predation, [3.0, 1.0], t).x[0]
     noisy = np.abs(x * (1.0 + 0.05 * rng.standard_normal(x.shape)))
-    model = load("auto", Knowledge(nonnegative=["A", "R"])).fit(noisy, t, feature_names=["A", "R"])
+    known = Knowledge(nonnegative=["A", "R"])
+    model = fim_dynsys.load("auto", knowledge=known).fit(noisy, t, feature_names=["A", "R"])
     assert all(np.isfinite(member(x)).all() for member in model.ensemble(20))
