@@ -22,6 +22,7 @@ _ROUNDING = 1e-8  # of a sum's weights, by which it may miss a combination of co
 _INDEPENDENT = 1e-6  # smallest singular value of sums that are not combinations of each other
 _NEGLIGIBLE = 1e-9  # share of the largest entry of a sum's weights that is rounding
 _WHOLE = 1e-7  # by how much a weight may miss a whole number of quarters that it is meant to be
+_LARGE = 1e3  # more than stoichiometry has
 _MOST_WHOLE = 1e6  # weights beyond are measured numbers, or other units
 _DENOMINATORS = (1, 2, 3, 4, 5, 6)  # of weights of sums, as stoichiometry has them
 _MOST_CHOICES = 4000  # sets of states that are tried for sums of few states: all for 12 states and 4 sums
@@ -143,7 +144,8 @@ def conserved_by(
     rows = _of_size_one(f / scale)
     null = _null_space(rows)
     if len(null):
-        null = _null_space(np.concatenate([rows, *_near_zero(rates, x, region, scale, null)]))
+        everywhere = _null_space(np.concatenate([rows, *_near_zero(rates, x, region, scale, null)]))
+        null = everywhere if len(everywhere) < len(null) else null
     if not len(null) or len(null) == d:
         return nothing
     sums = replace(nothing, weights=null / scale, rates=scale)
@@ -205,7 +207,13 @@ def _simplest(null: np.ndarray, scale: np.ndarray) -> list[np.ndarray]:
         found.append(_rounded(right[-1] @ null, scale))
     found += [_rounded(row, scale) for row in null]
     return sorted(
-        found, key=lambda row: ((row < 0).any(), np.count_nonzero(row), tuple(-np.abs(np.sign(row))))
+        found,
+        key=lambda row: (
+            (row < 0).any(),
+            np.count_nonzero(row),
+            np.abs(row).max() > _LARGE,  # a multiple of another sum is in it, beside which weights are lost
+            tuple(-np.abs(np.sign(row))),
+        ),
     )
 
 

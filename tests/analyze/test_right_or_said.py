@@ -115,3 +115,29 @@ def test_sums_are_conserved_in_far_too_large_regions():
     for size in (1e-6, 1e-3, 1.0):
         found = conserved_sums(CallableField(michaelis_menten, 4), Region([(0, size)] * 4))
         assert set(found.names) == {"x1 + x2", "x0 + x2 + x3"}, size
+
+
+def test_small_eigenvalues_are_not_zero():
+    """In units of a wide box, or beside fast directions, slow ones looked like those of a double zero."""
+    oregonator = CallableField(
+        lambda s: np.stack(
+            [
+                77.27 * (s[:, 1] + s[:, 0] * (1.0 - 8.375e-6 * s[:, 0] - s[:, 1])),
+                (s[:, 2] - (1.0 + s[:, 0]) * s[:, 1]) / 77.27,
+                0.161 * (s[:, 0] - s[:, 2]),
+            ],
+            axis=1,
+        ),
+        3,
+    )
+    assert analyze.fixed_points(oregonator, [(1, 1.2e5), (0.5, 2000), (1, 4e4)]).kind.tolist() == [
+        Kind.SADDLE
+    ]
+    brusselator = SymbolicField(["1 + x**2*y - 3*x", "2*x - x**2*y"], state_names=["x", "y"])
+    assert analyze.fixed_points(brusselator, [(0, 1e5)] * 2).kind.tolist() == [Kind.CENTRE_LIKE]
+
+
+@pytest.mark.parametrize("rate", ["-x0**2", "-(x0-1)**2", "-(x0-1)**3", "-1e-7*x0 + x0**2"])
+def test_double_zeros_stay_degenerate(rate):
+    found = analyze.fixed_points(SymbolicField([rate, "-x1"]), [(-2, 2)] * 2)
+    assert set(found.kind.tolist()) == {Kind.DEGENERATE}

@@ -54,6 +54,9 @@ _WORTH_A_LOOK = 20_000  # field evaluations spent in vain, after which jumps are
 _ACROSS, _JUMPS = 1e-9, 1e-3  # lengths across a zero, and the change of the field in speeds that is a jump
 _ON_THE_LINE, _BISECTIONS = 1025, 60  # places at which the sign is looked at; halvings between two of them
 _CONTINUOUS = 1e-3  # speeds next to a change of sign: more are those of a jump or a pole
+_KNOWN_TO = 1e-9  # of the Jacobian's norm, to which eigenvalues are known from differences
+_RETURNS = 1e-3  # of the distance at which zeros are merged, from which iterations come back to a simple one
+_NEWTON_STEPS = 6  # leave a 64th of the distance to a double zero, and nothing to a simple one
 _MOSTLY = 0.5  # share of the zeros with a singular Jacobian at which they are taken to form a continuum
 _SEED_ROUNDS = 4  # each with four times the starts of the one before, 64 to 4,096
 
@@ -297,6 +300,33 @@ class Search:
                 kept = np.append(kept, i)
         return kept
 
+    def _are_simple(self, x: np.ndarray, jac: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Whether zeros (n, d) are alone within the distance of merged ones, and their eigenvalues known.
+
+        In scales of a wide region, or beside fast directions, an eigenvalue may be small and yet not zero.
+        """
+        found = np.zeros(len(x), dtype=bool)
+        for i in range(len(x)):
+            smallest, largest = np.abs(values[i]).min(), np.linalg.norm(jac[i])
+            if not (np.isfinite(largest) and smallest > _KNOWN_TO * largest):
+                continue
+            towards = np.linalg.svd(jac[i])[2][-1]  # where the field changes least
+            apart = _MERGED / np.abs(towards / self.scales.length).max() * towards
+            ends = self._newton(x[i] + np.stack([apart, -apart, 0.0 * apart]))
+            off = np.abs(ends - x[i]) / self.scales.length
+            found[i] = bool(np.isfinite(off).all() and off.max() <= _RETURNS * _MERGED)
+        return found
+
+    def _newton(self, x: np.ndarray) -> np.ndarray:
+        """Where Newton's method leads from points (n, d); NaN where a Jacobian is not finite."""
+        with np.errstate(all="ignore"):
+            for _ in range(_NEWTON_STEPS):
+                f, jac = self.field(x), self.field.jacobian(x)
+                if not np.isfinite(f).all() or not np.isfinite(jac).all():
+                    return np.full_like(x, np.nan)
+                x = x - np.einsum("nij,nj->ni", np.linalg.pinv(jac), f)
+        return x
+
     def result(self, slow: float, draws: EnsembleField | None) -> FixedPoints:
         roots, how = self._inside()
         still, speed = self.slow_points(slow)
@@ -314,6 +344,7 @@ class Search:
         values = self._spectra(x, jac, edge)
         singular = np.concatenate([self.roots.slope[roots] <= _SINGULAR, np.zeros(len(still), dtype=bool)])
         vanishing = singular[order] | (edge & (values == 0).any(axis=1))
+        vanishing[vanishing] = ~self._are_simple(x[vanishing], jac[vanishing], values[vanishing])
         kind = classify(values, vanishing, 1.0 / self.scales.time)
         jump = np.array([s is PointStatus.ON_JUMP for s in status], dtype=bool)
         values[jump], kind[jump] = np.nan, Kind.DEGENERATE
