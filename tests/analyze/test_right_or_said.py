@@ -141,3 +141,35 @@ def test_small_eigenvalues_are_not_zero():
 def test_double_zeros_stay_degenerate(rate):
     found = analyze.fixed_points(SymbolicField([rate, "-x1"]), [(-2, 2)] * 2)
     assert set(found.kind.tolist()) == {Kind.DEGENERATE}
+
+
+def goldbeter(s):
+    """Cyclin, kinase and protease of the mitotic oscillator, Goldbeter, PNAS 88 (1991) 9107."""
+    c, m, x = s.T
+    return np.stack(
+        [
+            0.025 - 0.25 * x * c / (0.02 + c) - 0.01 * c,
+            3.0 * c / (0.5 + c) * (1.0 - m) / (1.005 - m) - 1.5 * m / (0.005 + m),
+            m * (1.0 - x) / (1.005 - x) - 0.5 * x / (0.005 + x),
+        ],
+        axis=1,
+    )
+
+
+def bursting(s):
+    """Hindmarsh and Rose, Proc. R. Soc. B 221 (1984) 87, with two spikes a burst."""
+    x, y, z = s.T
+    return np.stack(
+        [y - x**3 + 3.0 * x**2 - z + 1.5, 1.0 - 5.0 * x**2 - y, 0.005 * (4.0 * (x + 1.6) - z)], axis=1
+    )
+
+
+# Periods by LSODA with tolerances of 1e-10.
+@pytest.mark.parametrize(
+    ("field", "box", "period"),
+    [(goldbeter, [(0, 1)] * 3, 25.17365), (bursting, [(-2, 2.5), (-15, 2), (0, 5)], 182.42)],
+)
+def test_stiff_cycles_in_three_states(field, box, period):
+    found = analyze.limit_cycles(CallableField(field, 3), box)
+    assert found.period.tolist() == pytest.approx([period], rel=1e-4)
+    assert [kind.value for kind in found.kind] == ["stable"]

@@ -23,6 +23,7 @@ _CLOSEST = 1e-2  # relative gap of a return that is worth a correction
 _LONGEST = 1e12  # time scales
 _NEAR_REST = 1e-2  # Newton step to an equilibrium, in length scales
 _AT_REST = 1e-6  # extent of the latest steps, in length scales, of a trajectory that has come to rest
+_NOTHING_LEFT = -30.0  # logarithm of a multiplier: 1e-13, which rounding hides beside others
 _STIFF = 3.0  # product of step and fastest rate: stability, not accuracy, holds an explicit step there
 _DAMPED = 0.5  # real part of that rate, by its modulus, at least
 
@@ -124,7 +125,9 @@ def _closed(
 
 
 def stiff_multipliers(orbit: Orbit) -> Floquet:
-    """Floquet multipliers; in the plane by the divergence, for transfers underflow.
+    """Floquet multipliers; the smallest by the divergence, in the plane and where nothing is left of it.
+
+    Implicit steps damp a fast direction, but not as fast as the flow does.
 
     The trivial one is an eigenvalue of the transfers' product. The field at the nodes does not tell it:
     across a slow manifold it is a thousand times the error of a node and more.
@@ -145,6 +148,11 @@ def stiff_multipliers(orbit: Orbit) -> Floquet:
     divergence = orbit.shot.divergence
     if len(values) == 2:
         values[1], logs[1] = np.exp(divergence), divergence
+    else:
+        last = int(np.argmin(logs))
+        rest = divergence - np.delete(logs, last).sum()
+        if max(logs[last], rest) < _NOTHING_LEFT:
+            values[last], logs[last] = np.exp(rest), rest
     return Floquet(values, logs, float(abs(values[0] - 1.0)), float(abs(logs.sum() - divergence)))
 
 
