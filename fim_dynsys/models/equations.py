@@ -390,9 +390,16 @@ class EquationsModel(EstimatedModel):
                 fit, summary = better, again
         if fit is None or summary is None:
             names = ", ".join(problem.space.names) or "no parameters"
+            logs = [
+                name
+                for name, o in zip(columns, problem.objective.observables, strict=False)
+                if o.errors.of_logarithm
+            ]
+            positive = f" and give {', '.join(logs)} positive at each sample" if logs else ""
+            remedy = " A state that begins at 0 begins before its first sample: give t0=." if logs else ""
             raise ValueError(
-                f"{self._caller}: expected equations that can be integrated for some values of {names}, got "
-                "none; give start={name: value} or bounds."
+                f"{self._caller}: expected equations that can be integrated for some values of {names}"
+                f"{positive}, got none; give start={{name: value}} or bounds.{remedy}"
             )
         self._fit = fit
         report = summary.report() | {

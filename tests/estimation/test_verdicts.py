@@ -132,3 +132,10 @@ def test_experiments_with_other_noise_are_said():
             sigma = [np.full((16, 1), s) for s in (0.02, 0.3, 1.0)]
             model.fit(*records_with_noise((0.02, 0.3, 1.0), seed), feature_names=["x"], sigma=sigma)
         assert not [w for w in caught if said in str(w.message)]
+
+
+def test_errors_of_logarithms_need_positive_values():
+    doses = {"g": "-ka*g", "c": "ka*g - ke*c"}
+    model = load(doses, initial={"g": 100.0, "c": 0.0}, noise="lognormal")
+    with pytest.raises(ValueError, match=r"and give c positive at each sample, got none.*give t0="):
+        model.fit(10.0 * np.exp(-T) + 1.0, T + 0.5, observed=["c"])
