@@ -157,10 +157,12 @@ def held(caller: str, trajectories: Trajectories, field: DrivenField) -> list[st
             "was taken; say which with hold='previous', 'linear' or 'smooth', or sample it more often.",
             DataWarning,
         )
-    early = early_switches(trajectories.arrays(), trajectories.input_arrays(), trajectories.hold)
+    positions = field.fit_info.inference.positions  # velocities are smoothed, and bend before a switch
+    seen = trajectories.select_states(positions) if positions else trajectories
+    early = early_switches(seen.arrays(), trajectories.input_arrays(), trajectories.hold)
     columns = (field.state_names, field.input_names)
     observed = columns == (trajectories.state_names, trajectories.input_names)
-    by_field = observed and switch_between_samples(field, trajectories)
+    by_field = observed and not positions and switch_between_samples(field, trajectories)
     if early is not None or by_field:
         bend = "" if early is None else f" {early:.1g} of a gap"
         warn(

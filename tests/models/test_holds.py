@@ -238,3 +238,17 @@ def test_simulated_inputs_are_held_as_in_the_fit_whatever_the_accuracy(options):
     assert abs(path[:, 0] - level).max() < 2e-3
     back = model.simulate([level[-1]], t[::-1], u=u[::-1])
     assert abs(back[::-1, 0] - level).max() < 5e-2  # errors grow by e^6 on the way back
+
+
+def test_smoothed_velocities_do_not_look_like_early_switches():
+    t, times = 0.15 * np.arange(401), 0.15 * np.arange(20, 401, 20)
+    u = (-1.0) ** np.searchsorted(times, t, side="right")
+    step = expm(0.15 * np.array([[0.0, 1.0, 0.0], [-1.0, -0.3, 0.5], [0.0, 0.0, 0.0]]))
+    x = [np.array([0.5, 0.0])]
+    for level in u[:-1]:
+        x.append((step @ [*x[-1], level])[:2])
+    noisy = np.array(x)[:, :1] + 0.005 * np.random.default_rng(0).standard_normal((401, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        model = fim_dynsys.load("fim-ode").fit(noisy, t, u=u, order=2)
+    assert model.complexity == 4
