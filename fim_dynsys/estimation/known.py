@@ -8,7 +8,7 @@ import numpy as np
 
 from fim_dynsys.errors import check_number
 from fim_dynsys.estimation.parameters import Prior
-from fim_dynsys.fields.expressions import FUNCTIONS, parse, refuse_both_ways
+from fim_dynsys.fields.expressions import FUNCTIONS, parse, warn_of_both_ways
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
@@ -71,8 +71,10 @@ class Reader:
             found = parse(value, self.named)
         else:
             return sympy.Float(check_number(self.caller, "a value", value))
-        self.used |= {s.name for s in found.free_symbols}
-        refuse_both_ways(self.caller, self.used, list(self.named))
+        new = {s.name for s in found.free_symbols} - self.used
+        self.used |= new
+        if new & {*self.by_place, *self.named}:
+            warn_of_both_ways(self.caller, self.used, list(self.named))
         found = found.xreplace({sympy.Symbol(name, real=True): s for name, s in self.by_place.items()})
         return found.xreplace(self.tied)
 

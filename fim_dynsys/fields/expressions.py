@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from fim_dynsys.errors import DataWarning, warn
+
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
     from sympy.logic.boolalg import Boolean
@@ -90,27 +92,25 @@ def parse(text: str, symbols: "Mapping[str, Expr] | None" = None, caller: str = 
     return _Builder(text, dict(symbols or {}), caller).build(tree.body, 0)
 
 
-def refuse_both_ways(caller: str, used: Set[str], names: Sequence[str]) -> None:
-    """Raise a ValueError where x0 may be the first of the named states as well as a parameter.
+def warn_of_both_ways(caller: str, used: Set[str], names: Sequence[str]) -> None:
+    """Say that x0 is the first of the named states, where a parameter may be meant.
 
-    >>> refuse_both_ways("here", {"x0", "k"}, ["prey"])
-    >>> refuse_both_ways("here", {"x0", "prey"}, ["prey"])
-    Traceback (most recent call last):
-        ...
-    ValueError: here: expected names prey or places x0, got both; write prey for x0, or rename the parameter.
+    Warns
+    -----
+    DataWarning
+        Where expressions hold names and places.
     """
     places = {  # a name that no expression can hold leaves the place alone
         f"x{k}": name
         for k, name in enumerate(names)
         if f"x{k}" in used and f"x{k}" not in names and name.isidentifier()
     }
-    named = [name for name in names if name in used]
-    for place, name in places.items():
-        if named:
-            raise ValueError(
-                f"{caller}: expected names {', '.join(named)} or places {', '.join(places)}, got both; write "
-                f"{name} for {place}, or rename the parameter."
-            )
+    if places and set(names) & used:
+        listed = ", ".join(f"{place} as {name}" for place, name in places.items())
+        warn(
+            f"{caller}: took {listed}, by place beside names; write the names, or rename the parameters.",
+            DataWarning,
+        )
 
 
 class _Builder:

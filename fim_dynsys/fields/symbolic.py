@@ -32,8 +32,8 @@ from fim_dynsys.fields.expressions import (
     expanded_size,
     is_derivable,
     parse,
-    refuse_both_ways,
     slope,
+    warn_of_both_ways,
 )
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.notation import LatexNotation, TextNotation
@@ -674,7 +674,6 @@ def read_expressions(
         if isinstance(expression, str):
             read.append(parse(expression, known))
             used |= {s.name for s in parse(expression).free_symbols}
-            refuse_both_ways("SymbolicField", used, [str(name) for name in state_names])
             continue
         if not isinstance(expression, sympy.Expr):
             raise ValueError(
@@ -685,6 +684,7 @@ def read_expressions(
         expression = expression.xreplace(given)
         check_expression(expression)
         read.append(expression)
+    warn_of_both_ways("SymbolicField", used, [str(name) for name in state_names])
     return symbols, tuple(read)
 
 

@@ -106,12 +106,12 @@ def test_one_level_is_one_number(decay):
 
 def test_a_parameter_that_looks_like_a_place_is_asked_about():
     x = np.exp(-0.3 * np.linspace(0.0, 5.0, 11))
-    for refused in (
+    for said in (
         lambda: load({"s": "-V*s/(x0 + s)"}).fit(x, 0.5, feature_names=["s"]),
         lambda: SymbolicField({"s": "-s/(x0 + s)"}),
     ):
-        with pytest.raises(ValueError, match="expected names s or places x0, got both; write s for x0"):
-            refused()
+        with pytest.warns(DataWarning, match="took x0 as s, by place beside names"):
+            said()
     assert SymbolicField(["-0.3*x0"], state_names=["s"]).equations() == ["-0.3 s"]
 
 

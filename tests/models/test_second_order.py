@@ -159,3 +159,13 @@ def test_bands_of_forecasts_take_positions_alone_as_measured(equation):
         low, high = (ahead[end].sel(state="p").values.ravel() for end in ("low", "high"))
         held.append(np.mean((seen[280:] >= low) & (seen[280:] <= high)))
     assert np.mean(held) > 0.85 and min(held) > 0.6
+
+
+def test_a_polynomial_in_the_place_of_a_sine_has_no_high_trust():
+    t = np.linspace(0.0, 20.0, 200)
+    pendulum = CallableField(lambda s: np.stack([s[:, 1], -np.sin(s[:, 0]) - 0.1 * s[:, 1]], axis=1), 2)
+    angle = simulate(pendulum, [2.5, 0.0], t).x[0, :, 0]
+    for seed in range(2):
+        noisy = angle + 0.01 * angle.std() * np.random.default_rng(seed).standard_normal(200)
+        model = fim_dynsys.load("fim-ode").fit(noisy, t, order=2)
+        assert model.field_.fit_info.trust.value != "high"
