@@ -22,6 +22,7 @@ The one number for each switch explains 1 at most by noise alone. Of 216 records
 systems, three kinds of inputs, noise 0 to 5 %) the largest is 1.5; of 8 that switch between samples with
 noise up to 2 %, 4.8 is the smallest.
 """
+_EXACT = 1e-4  # standard deviations that equations of noise-free samples may be off, as the steps here are
 _FEWEST = 5  # intervals without a switch, with which those with one are compared
 _SHORTEST = 3  # samples of a stretch that is kept
 _KEPT = 0.75  # of the samples in such stretches, at least
@@ -59,7 +60,7 @@ def switch_between_samples(field: DrivenField, trajectories: Trajectories) -> bo
     with_switch, others = ([value for part in parts for value in part] for parts in (explained, usual))
     if not with_switch or len(others) < _FEWEST:
         return False
-    return bool(np.mean(with_switch) > _GAIN * np.mean(others))
+    return bool(np.mean(with_switch) > max(_GAIN * np.mean(others), _EXACT**2))
 
 
 def stretches(trajectories: Trajectories) -> Trajectories | None:

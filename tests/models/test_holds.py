@@ -252,3 +252,20 @@ def test_smoothed_velocities_do_not_look_like_early_switches():
         warnings.simplefilter("error", DataWarning)
         model = fim_dynsys.load("fim-ode").fit(noisy, t, u=u, order=2)
     assert model.complexity == 4
+
+
+def test_rounding_does_not_look_like_a_switch():
+    """Samples whose errors are those of the integrator that made them, most of all where inputs jump."""
+    t = 0.5 * np.arange(240)
+    u = (t % 13.0 < 5.0).astype(float)
+    rest = 0.2 + 5.0 * u
+    x = [0.2]
+    for level in rest[:-1]:
+        x.append(level + (x[-1] - level) * np.exp(-0.05))
+    x = np.array(x) * (1.0 + 1e-7 * np.concatenate([[0.0], np.diff(u)]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        model = fim_dynsys.load("equations", expressions={"T": "q*u0-k*(T-Ta)"}, n_starts=3)
+        model.fit(x, t, u=u, feature_names=["T"])
+    found = [model.parameters_[name] for name in ("q", "k", "Ta")]
+    assert found == pytest.approx([0.5, 0.1, 0.2], rel=1e-3)
