@@ -368,7 +368,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         again = self._inferred_with(parts, None, {})
         assert isinstance(again, DrivenField)  # as the first
         if not switch_between_samples(again, trajectories):
-            return field, trajectories
+            # once more, since what the model keeps of a search is that of the last
+            return self._inferred_with(trajectories, None, {}), trajectories
         fact = f"inputs switch between samples: {len(parts) - len(trajectories)} such gaps are left out"
         return again.with_fit_info(inference=again.fit_info.inference.noting(fact)), parts
 
