@@ -131,7 +131,9 @@ class LyapunovSpectrum(Result):
         if not np.isfinite(self.exponents).all():
             return np.nan
         values = self.exponents.copy()  # those along the flow and along a torus are 0, where errors can tell
-        values[(np.abs(values) <= self.error) & (self.error <= _TELLING * np.abs(values).sum())] = 0.0
+        zero = np.abs(values) <= self.error
+        nearest = np.arange(len(values)) == np.abs(values).argmin()  # that along the flow
+        values[zero & (nearest | (self.error <= _TELLING * np.abs(values).sum()))] = 0.0
         sums = np.cumsum(values)
         held = np.flatnonzero(sums >= 0)
         if not len(held):
