@@ -1,5 +1,7 @@
 """netCDF, HDF5 and MATLAB files as other programs write them."""
 
+import warnings
+
 import h5py
 import numpy as np
 import pytest
@@ -98,3 +100,14 @@ def test_steps_count_from_the_start_of_each_trajectory(tmp_path):
     with pytest.warns(ReadingWarning, match="row numbers"):
         counted = Trajectories.from_file(tmp_path / "a.csv")
     assert [t[-1] for t, _ in counted.arrays()] == [120.0, 120.0]
+
+
+@pytest.mark.parametrize("names", ["x,v,x,v,x,v", "x,v,x.1,v.1,x.2,v.2"])
+def test_columns_of_one_name_may_be_trials(tmp_path, names):
+    rows = "".join(f"{t},{x},{v},{2 * x},{v},{3 * x},{v}\n" for t, x, v in zip(T, X, V, strict=True))
+    (tmp_path / "a.csv").write_text(f"t,{names}\n{rows}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadingWarning)
+        found = Trajectories.from_file(tmp_path / "a.csv", trials="suffix")
+    assert len(found) == 3 and found.state_names == ("x", "v")
+    np.testing.assert_allclose([x[0, 0] for _, x in found.arrays()], [1.0, 2.0, 3.0])

@@ -170,6 +170,8 @@ def stacked_trials(table: Table, options: Options, notes: Notes) -> tuple[Table,
     if not trials:
         raise refusal('names like x_1, v_1, x_2, v_2 with trials="suffix"', quoted(frame.columns))
     bases = [m["base"] for name in next(iter(trials.values())) if (m := _SUFFIX.match(name))]
+    if set(bases) <= set(frame):  # x, x.1, x.2: columns of one name, as pandas tells them apart
+        trials = {"0": bases, **trials}
     bases = [_VALUE if base == "trial" else base for base in bases]
     notes.say(f"{len(trials)} trials of {', '.join(bases)}")
     return _below(table, trials, bases, options)
