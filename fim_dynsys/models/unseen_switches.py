@@ -24,6 +24,7 @@ noise up to 2 %, 4.8 is the smallest.
 """
 _EXACT = 1e-4  # standard deviations that equations of noise-free samples may be off, as the steps here are
 _FEWEST = 5  # intervals without a switch, with which those with one are compared
+_MOST = 1000  # of either in a record, which take some 50 ms
 _SHORTEST = 3  # samples of a stretch that is kept
 _KEPT = 0.75  # of the samples in such stretches, at least
 
@@ -48,12 +49,13 @@ def switch_between_samples(field: DrivenField, trajectories: Trajectories) -> bo
     explained, usual = [], []
     for (t, x), u in zip(pairs, trajectories.input_arrays(), strict=True):
         seen = np.isfinite(x).all(axis=1)
-        between = np.flatnonzero(seen[1:] & seen[:-1])
-        if not len(between):
+        seen, switches = seen[1:] & seen[:-1], kinks(t, u, trajectories.hold)[1:]
+        if not (seen & switches).any():
             continue
+        between = np.concatenate([_some(np.flatnonzero(seen & which)) for which in (switches, ~switches)])
         apart = _apart(field, t, x, u, trajectories.hold, between) / scale
         missed, nearest = np.sum(apart[-1] ** 2, axis=1), _nearest(apart)
-        switching = kinks(t, u, trajectories.hold)[1:][between]
+        switching = switches[between]
         finite = np.isfinite(missed) & np.isfinite(nearest)
         explained.append((missed - nearest)[finite & switching])
         usual.append(missed[finite & ~switching])
@@ -61,6 +63,11 @@ def switch_between_samples(field: DrivenField, trajectories: Trajectories) -> bo
     if not with_switch or len(others) < _FEWEST:
         return False
     return bool(np.mean(with_switch) > max(_GAIN * np.mean(others), _EXACT**2))
+
+
+def _some(places: np.ndarray) -> np.ndarray:
+    """At most `_MOST` of them, evenly chosen."""
+    return places[np.unique(np.linspace(0, max(len(places) - 1, 0), min(len(places), _MOST)).astype(int))]
 
 
 def stretches(trajectories: Trajectories) -> Trajectories | None:
