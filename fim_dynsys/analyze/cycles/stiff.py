@@ -127,7 +127,8 @@ def _closed(
 def stiff_multipliers(orbit: Orbit) -> Floquet:
     """Floquet multipliers; the smallest by the divergence, in the plane and where nothing is left of it.
 
-    Implicit steps damp a fast direction, but not as fast as the flow does.
+    Implicit steps damp a fast direction, but not as fast as the flow does. Where the divergence gives the
+    smallest, it checks nothing: closure and the trivial multiplier do.
 
     The trivial one is an eigenvalue of the transfers' product. The field at the nodes does not tell it:
     across a slow manifold it is a thousand times the error of a node and more.
