@@ -4,6 +4,7 @@ Longer than five hundred lines: it is one class in all that a field answers, wit
 compiled from.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, lru_cache
@@ -673,7 +674,7 @@ def read_expressions(
     for expression in expressions:
         if isinstance(expression, str):
             read.append(parse(expression, known))
-            used |= {s.name for s in parse(expression).free_symbols}
+            used |= set(re.findall(r"[^\W\d]\w*", expression))
             continue
         if not isinstance(expression, sympy.Expr):
             raise ValueError(

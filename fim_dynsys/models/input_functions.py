@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.errors import DataWarning, real_array, warn
 from fim_dynsys.regression.gaps import with_lone_rows
 from fim_dynsys.regression.inputs import at, curves
+from fim_dynsys.regression.thinning import evenly
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
@@ -62,7 +63,7 @@ def with_function(data: Trajectories, u: InputFunction, switches: bool) -> Traje
     squares, total, constant, gaps = np.zeros(len(kinds)), 0.0, 0, 0
     spread = np.maximum(np.concatenate(rows).std(axis=0), 1e-300)
     for t, own in zip(times, rows, strict=True):
-        few = np.round(np.linspace(0, len(t) - 2, min(len(t) - 1, _LOOKED_AT))).astype(int)
+        few = evenly(len(t) - 1, _LOOKED_AT)
         found = [curves(t, own, kind).cubics[few] for kind in kinds]
         same = np.ones(len(few), dtype=bool)
         for part in _PARTS:

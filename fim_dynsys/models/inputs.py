@@ -162,7 +162,7 @@ def held(caller: str, trajectories: Trajectories, field: DrivenField) -> list[st
     early = early_switches(seen.arrays(), trajectories.input_arrays(), trajectories.hold)
     columns = (field.state_names, field.input_names)
     observed = columns == (trajectories.state_names, trajectories.input_names)
-    by_field = observed and not positions and switch_between_samples(field, trajectories)
+    by_field = early is None and observed and not positions and switch_between_samples(field, trajectories)
     if early is not None or by_field:
         bend = "" if early is None else f" {early:.1g} of a gap"
         warn(

@@ -12,6 +12,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.models.judging import judged
+from fim_dynsys.regression.thinning import evenly
 
 _WINDOWS = 64  # in which the field is started again, at most
 _FARTHEST = 1e3  # standard deviations that a path counts as being away at most
@@ -42,8 +43,7 @@ def windows_of(
             part, (first, last) = slice(a, b + 1), np.searchsorted(rows, t[[a, b]])
             own = rows[first : last + 1] - t[a], inputs[first:last]
             found.append(Stretch(t[part] - t[a], z[part], states[a], root[part], *own))
-    chosen = np.round(np.linspace(0, len(found) - 1, min(len(found), _WINDOWS))).astype(int)
-    return [found[k] for k in chosen]
+    return [found[k] for k in evenly(len(found), _WINDOWS)]
 
 
 def distances(

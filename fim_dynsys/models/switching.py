@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fim_dynsys.regression.inputs import kinks
+from fim_dynsys.regression.thinning import evenly
 from fim_dynsys.trajectories.holding import Hold
 
 _BESIDE, _DEGREE = 5, 2  # samples on each side of a switch, and the polynomials through them
@@ -48,7 +49,8 @@ def early_switches(
         inner = np.arange(_BESIDE, len(t) - _BESIDE + 1)
         for rows, kind in zip(places, (True, False), strict=True):
             rows += [(k, j) for j in inner[(beside[inner] == 0) & (switching[inner] == kind)]]
-    switches, others = ([_meeting(*samples[k], j) for k, j in _some(rows)] for rows in places)
+    chosen: list[list[tuple[int, int]]] = [[own[i] for i in evenly(len(own), _MOST)] for own in places]
+    switches, others = ([_meeting(*samples[k], j) for k, j in part] for part in chosen)
     if not switches or len(others) < _FEWEST:
         return None
     usual = np.median(np.nan_to_num([other.missed for other in others]), axis=0)
@@ -63,11 +65,6 @@ def early_switches(
     # neighbours share samples, so that of the others every fifth counts
     variance += np.var(mixed_elsewhere - early * steep_elsewhere) * _BESIDE / len(mixed_elsewhere)
     return float(early) if early > max(_EARLY, _SURE * np.sqrt(variance) / information) else None
-
-
-def _some(rows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """At most `_MOST` of them, evenly chosen."""
-    return [rows[k] for k in np.round(np.linspace(0, len(rows) - 1, min(len(rows), _MOST))).astype(int)]
 
 
 class _Meeting(NamedTuple):

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.regression.inputs import at, curves, kinks
+from fim_dynsys.regression.inputs import at, curves, held_as, kinks
+from fim_dynsys.regression.thinning import evenly
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
@@ -52,7 +53,8 @@ def switch_between_samples(field: DrivenField, trajectories: Trajectories) -> bo
         seen, switches = seen[1:] & seen[:-1], kinks(t, u, trajectories.hold)[1:]
         if not (seen & switches).any():
             continue
-        between = np.concatenate([_some(np.flatnonzero(seen & which)) for which in (switches, ~switches)])
+        places = [np.flatnonzero(seen & which) for which in (switches, ~switches)]
+        between = np.concatenate([own[evenly(len(own), _MOST)] for own in places])
         apart = _apart(field, t, x, u, trajectories.hold, between) / scale
         missed, nearest = np.sum(apart[-1] ** 2, axis=1), _nearest(apart)
         switching = switches[between]
@@ -63,11 +65,6 @@ def switch_between_samples(field: DrivenField, trajectories: Trajectories) -> bo
     if not with_switch or len(others) < _FEWEST:
         return False
     return bool(np.mean(with_switch) > max(_GAIN * np.mean(others), _EXACT**2))
-
-
-def _some(places: np.ndarray) -> np.ndarray:
-    """At most `_MOST` of them, evenly chosen."""
-    return places[np.unique(np.linspace(0, max(len(places) - 1, 0), min(len(places), _MOST)).astype(int))]
 
 
 def stretches(trajectories: Trajectories) -> Trajectories | None:
@@ -83,7 +80,7 @@ def stretches(trajectories: Trajectories) -> Trajectories | None:
     for k, ((t, _), u) in enumerate(zip(trajectories.arrays(), trajectories.input_arrays(), strict=True)):
         begins = np.flatnonzero(kinks(t, u, trajectories.hold)[1:]) + 1
         parts = np.split(np.arange(len(t)), begins)
-        kinds.update(curves(t, u, trajectories.hold).hold if len(t) > 1 else ())
+        kinds.update(held_as(t, u, trajectories.hold) if len(t) > 1 else ())
         chosen += [(k, part) for part in parts if len(part) >= _SHORTEST]
     kept = sum(len(part) for _, part in chosen)
     if kept < _KEPT * trajectories.n_obs.sum():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fim_dynsys.regression.inputs import at, curves
+from fim_dynsys.regression.inputs import at, curves, held_as
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
@@ -39,9 +39,9 @@ def followed(trajectories: Trajectories) -> tuple[list[np.ndarray], Hold]:
         if rows[first : last + 1].all() or len(t) < 2:
             kept.append(rows if rows.any() else ~rows)
             continue
-        own = curves(t, u, trajectories.hold).hold
+        own = held_as(t, u, trajectories.hold)
         needed = _needed(t, u, rows, own)
-        if len(set(own)) > 1 and curves(t[needed], u[needed], trajectories.hold).hold != own:
+        if len(set(own)) > 1 and held_as(t[needed], u[needed], trajectories.hold) != own:
             needed[first : last + 1] = True
         kinds.update(own)
         kept.append(needed)

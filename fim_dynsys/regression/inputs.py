@@ -57,7 +57,7 @@ def curves(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> Curves:
     if hold in (Hold.PREVIOUS, Hold.LINEAR) or not n_inputs:
         chosen = held if hold == Hold.PREVIOUS else lines
         return Curves(chosen, np.zeros(n_inputs), (hold,) * n_inputs, np.ones(n_inputs, dtype=bool))
-    kinds = _held_as(t, u, hold)
+    kinds = held_as(t, u, hold)
     found, error, sure = lines, np.zeros(n_inputs), np.ones(n_inputs, dtype=bool)
     smooth = np.array([kind == Hold.SMOOTH for kind in kinds])
     if len(t) >= _FEW and smooth.any():
@@ -73,7 +73,7 @@ def curves(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> Curves:
 
 def kinks(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> np.ndarray:
     """Samples (n,) at which inputs (n, m) jump, and rates of states with them."""
-    jumps = np.array([kind == Hold.PREVIOUS for kind in _held_as(t, u, hold)], dtype=bool)
+    jumps = np.array([kind == Hold.PREVIOUS for kind in held_as(t, u, hold)], dtype=bool)
     changed = (np.diff(u, axis=0, prepend=u[:1]) != 0.0) & jumps
     return changed.any(axis=1)
 
@@ -85,7 +85,7 @@ def jumps(cubics: np.ndarray) -> np.ndarray:
     return np.pad(apart.any(axis=1), 1)
 
 
-def _held_as(t: np.ndarray, u: np.ndarray, hold: Hold) -> tuple[Hold, ...]:
+def held_as(t: np.ndarray, u: np.ndarray, hold: Hold) -> tuple[Hold, ...]:
     """What each of the inputs (n, m) does between its samples, recognised where that is left open."""
     return tuple(_recognised(t, column) if hold == Hold.AUTO else hold for column in u.T)
 

@@ -140,3 +140,12 @@ def _squared_bend(samples: Samples, size: int) -> np.ndarray:
         number += int(kept.sum())
     error = np.sqrt(2.0 * squares)  # neighbouring differences share samples: twice the variance of a sum
     return (total - 2.0 * error) / max(number, 1)
+
+
+def evenly(n: int, most: int) -> np.ndarray:
+    """Places of all of n things, or of `most` evenly chosen ones with the first and the last.
+
+    >>> evenly(9, 3).tolist()
+    [0, 4, 8]
+    """
+    return np.round(np.linspace(0, n - 1, min(n, most))).astype(int)

@@ -268,14 +268,24 @@ class Search:
 
     def _are_isolated(self, x: np.ndarray, jac: np.ndarray) -> np.ndarray:
         """Whether Newton's method returns to each zero from both sides along its direction of least slope."""
+        came_from, moved, is_root = self._from_both_sides(x, jac, _PROBE)
+        alone = np.ones(len(x), dtype=bool)
+        alone[came_from[is_root & (moved > _PROBE / 2)]] = False
+        return alone
+
+    def _from_both_sides(
+        self, x: np.ndarray, jac: np.ndarray, distance: float, rounds: int = 60
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where Newton's method ends that starts a distance from zeros along their directions of least slope.
+
+        Of each start the zero's number, how far from it the end is, in lengths, and whether that is a zero.
+        """
         flat = np.linalg.svd(jac)[2][:, -1] * self.scales.length
-        starts = np.concatenate([x + _PROBE * flat, x - _PROBE * flat])
-        back = refine(self.meter, starts, self.scales, self.around)
+        starts = np.concatenate([x + distance * flat, x - distance * flat])
+        back = refine(self.meter, starts, self.scales, self.around, rounds)
         came_from = back.origin % len(x)
         moved = np.linalg.norm((back.x - x[came_from]) / self.scales.length, axis=1)
-        alone = np.ones(len(x), dtype=bool)
-        alone[came_from[back.is_root & (moved > _PROBE / 2)]] = False
-        return alone
+        return came_from, moved, back.is_root
 
     def slow_points(self, slow: float) -> tuple[np.ndarray, np.ndarray]:
         """Strict minima of |f| in the region, up to `slow`, and |f| there."""
@@ -305,27 +315,15 @@ class Search:
 
         In scales of a wide region, or beside fast directions, an eigenvalue may be small and yet not zero.
         """
-        found = np.zeros(len(x), dtype=bool)
-        for i in range(len(x)):
-            smallest, largest = np.abs(values[i]).min(), np.linalg.norm(jac[i])
-            if not (np.isfinite(largest) and smallest > _KNOWN_TO * largest):
-                continue
-            towards = np.linalg.svd(jac[i])[2][-1]  # where the field changes least
-            apart = _MERGED / np.abs(towards / self.scales.length).max() * towards
-            ends = self._newton(x[i] + np.stack([apart, -apart, 0.0 * apart]))
-            off = np.abs(ends - x[i]) / self.scales.length
-            found[i] = bool(np.isfinite(off).all() and off.max() <= _RETURNS * _MERGED)
-        return found
-
-    def _newton(self, x: np.ndarray) -> np.ndarray:
-        """Where Newton's method leads from points (n, d); NaN where a Jacobian is not finite."""
-        with np.errstate(all="ignore"):
-            for _ in range(_NEWTON_STEPS):
-                f, jac = self.field(x), self.field.jacobian(x)
-                if not np.isfinite(f).all() or not np.isfinite(jac).all():
-                    return np.full_like(x, np.nan)
-                x = x - np.einsum("nij,nj->ni", np.linalg.pinv(jac), f)
-        return x
+        known = np.isfinite(jac).all(axis=(1, 2))
+        known[known] = np.abs(values[known]).min(axis=1) > _KNOWN_TO * np.linalg.norm(jac[known], axis=(1, 2))
+        simple, rows = np.zeros(len(x), dtype=bool), np.flatnonzero(known)
+        if len(rows):
+            scaled = jac[rows] * (self.scales.length / self.scales.speed[:, None])
+            came_from, moved, _ = self._from_both_sides(x[rows], scaled, _MERGED, _NEWTON_STEPS)
+            returned = came_from[moved <= _RETURNS * _MERGED]
+            simple[rows] = np.bincount(returned, minlength=len(rows)) == 2
+        return simple
 
     def result(self, slow: float, draws: EnsembleField | None) -> FixedPoints:
         roots, how = self._inside()
