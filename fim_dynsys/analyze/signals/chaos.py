@@ -13,7 +13,8 @@ from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
 _MOST = 5000  # samples: the time grows with the square
-_FEWEST = 300  # samples: of two incommensurate sines with 100 the test calls 75 % chaotic, with 300 none
+FEWEST_APART = 300
+"""Samples that the 0-1 test needs: of two incommensurate sines with 100 it calls 75 % chaotic, with 300 none."""
 _LAGS = 500  # samples at which the mutual information is computed
 
 
@@ -97,7 +98,7 @@ def zero_one(series: Sequence[np.ndarray], every: int, n_frequencies: int = 100,
     """The test on series of one state; see `zero_one_test`."""
     frequencies = np.random.default_rng(seed).uniform(np.pi / 5, 4 * np.pi / 5, n_frequencies)
     parts = [x[::every][:_MOST] for x in series]
-    parts = [x for x in parts if len(x) >= _FEWEST and np.ptp(x) > 0]
+    parts = [x for x in parts if len(x) >= FEWEST_APART and np.ptp(x) > 0]
     if not parts:
         return float("nan")
     found = [np.median(_growth(x, frequencies)) for x in parts]
