@@ -106,6 +106,9 @@ def test_steps_count_from_the_start_of_each_trajectory(tmp_path):
 def test_columns_of_one_name_may_be_trials(tmp_path, names):
     rows = "".join(f"{t},{x},{v},{2 * x},{v},{3 * x},{v}\n" for t, x, v in zip(T, X, V, strict=True))
     (tmp_path / "a.csv").write_text(f"t,{names}\n{rows}")
+    with pytest.warns(ReadingWarning, match="columns of one name as states"):
+        together = Trajectories.from_file(tmp_path / "a.csv")
+    assert together.state_names == ("x", "v", "x.1", "v.1", "x.2", "v.2")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadingWarning)
         found = Trajectories.from_file(tmp_path / "a.csv", trials="suffix")

@@ -17,6 +17,7 @@ from fim_dynsys.trajectories.reading.samples import thinned, without_repeats
 from fim_dynsys.trajectories.reading.text import Table
 from fim_dynsys.trajectories.reading.timing import Times, find_times
 from fim_dynsys.trajectories.reading.trials import (
+    are_of_one_name,
     codes,
     group_columns,
     may_be_trials,
@@ -105,14 +106,12 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
     t = times.values if rows is None else times.values[rows]
     states, inputs, coords = _rest(table, frame, t, runs, times, telling, options, notes)
     trials = suffix_trials(states) if options.trials == "restart" and len(runs) == 1 else {}
-    if (
-        trials
-        and table.has_names
-        and not table.arrays
-        and (min(map(len, trials.values())) > 1 or may_be_trials(trials))
-    ):
+    if trials and table.has_names and not table.arrays:
         listed = ", ".join(" ".join(names) for names in trials.values())
-        notes.say(f'states, unless these are trials: {listed} (trials="suffix")')
+        if are_of_one_name(trials):
+            notes.decide(f'columns of one name as states, no trials: {listed} (trials="suffix")')
+        elif min(map(len, trials.values())) > 1 or may_be_trials(trials):
+            notes.say(f'states, unless these are trials: {listed} (trials="suffix")')
     x = _stacked(frame, states)
     u = _stacked(frame, inputs) if inputs else None
     t, x, u, runs = without_repeats(t, x, u, runs, options, notes)

@@ -164,14 +164,14 @@ def stacked_trials(table: Table, options: Options, notes: Notes) -> tuple[Table,
     """The columns of each trial below each other."""
     frame = table.frame
     names = options.columns("states") or [
-        c for c in frame if _SUFFIX.match(c) and c != options.time and not clocks.is_time_name(c)
+        c
+        for c in frame
+        if (_SUFFIX.match(c) or f"{c}.1" in frame) and c != options.time and not clocks.is_time_name(c)
     ]
     trials = suffix_trials(names)
     if not trials:
         raise refusal('names like x_1, v_1, x_2, v_2 with trials="suffix"', quoted(frame.columns))
-    bases = [m["base"] for name in next(iter(trials.values())) if (m := _SUFFIX.match(name))]
-    if set(bases) <= set(frame):  # x, x.1, x.2: columns of one name, as pandas tells them apart
-        trials = {"0": bases, **trials}
+    bases = [m["base"] for name in list(trials.values())[-1] if (m := _SUFFIX.match(name))]
     bases = [_VALUE if base == "trial" else base for base in bases]
     notes.say(f"{len(trials)} trials of {', '.join(bases)}")
     return _below(table, trials, bases, options)
@@ -202,6 +202,16 @@ def named_runs(table: Table, options: Options, notes: Notes) -> tuple[Table, Opt
     return table, options
 
 
+def are_of_one_name(trials: Mapping[str, Sequence[str]]) -> bool:
+    """Whether the columns bear the same names in every trial: ``x, x.1, x.2``."""
+    first = trials.get("0", ())
+    return bool(first) and all(
+        list(names) == [f"{name}.{number}" for name in first]
+        for number, names in trials.items()
+        if number != "0"
+    )
+
+
 def may_be_trials(trials: Mapping[str, Sequence[str]]) -> bool:
     """Whether three states or more of one word and a number may be trials; x1, x2, x3 are not."""
     name = next(iter(trials.values()))[0]
@@ -228,14 +238,21 @@ def _below(
 
 
 def suffix_trials(states: Sequence[str]) -> dict[str, list[str]]:
-    """States by their common suffix, ``{"1": ["x_1", "v_1"], ...}``; empty where these differ in number."""
+    """States by their common suffix, ``{"1": ["x_1", "v_1"], ...}``; empty where these differ in number.
+
+    Columns of one name, which pandas and this reader call ``x, x.1, x.2``, begin with the suffix "0".
+    """
     found: dict[str, list[str]] = {}
     bases: dict[str, list[str]] = {}
     for name in states:
         match = _SUFFIX.match(name)
-        if match is None:
+        if f"{name}.1" in states:
+            base, number = name, "0"
+        elif match is not None:
+            base, number = match["base"], match["number"]
+        else:
             return {}
-        found.setdefault(match["number"], []).append(name)
-        bases.setdefault(match["number"], []).append(match["base"])
+        found.setdefault(number, []).append(name)
+        bases.setdefault(number, []).append(base)
     alike = len({tuple(names) for names in bases.values()}) == 1
     return found if len(found) > 1 and alike else {}
