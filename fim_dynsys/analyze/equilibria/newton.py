@@ -22,6 +22,8 @@ _PATIENCE = 8  # rounds
 _PROGRESS = 0.9  # of |f|^2 so many rounds ago
 # Below this, a step that does not lower |f| shows that rounding decides.
 _STALLED = 1e-12
+# Half of each reaches a zero at a tenth of a millionth of the region: 2^-24.
+_FULL_STEPS = 32
 _MINIMUM_STEP = 1e-5  # of a length: minima of |f| are polished until the step to go is less
 _MINIMUM_REACH = 0.1  # of a length, from their start
 _MINIMUM_ROUNDS = 8  # steps towards a minimum of |f|, which must be near
@@ -162,6 +164,11 @@ class Refined:
         """Whether f vanishes there up to rounding, (n,)."""
         exact = (self.residual <= ROOT_RESIDUAL) & (self.step <= _ROOT_STEP)
         return exact | ((self.residual <= _NOISY_RESIDUAL) & (self.step <= _NOISY_STEP))
+
+    @property
+    def in_valley(self) -> np.ndarray:
+        """Whether |f| is as good as zero and a zero still far off, (n,)."""
+        return (self.residual <= _NOISY_RESIDUAL) & ~self.is_root
 
     def __getitem__(self, rows: np.ndarray) -> "Refined":
         return replace(self, **{name: getattr(self, name)[rows] for name in REFINED_ROWS})
@@ -327,6 +334,23 @@ class _Rows:
             iterations,
             self.non_finite,
         )
+
+
+def full_steps(meter: Meter, x: np.ndarray, box: Region, scales: Scales) -> np.ndarray:
+    """Where undamped Newton steps from rows (n, d) end that stay in a box, (m, d).
+
+    Where one rate is far faster than the others, |f| is that of the fast one: steps that have to lower it
+    creep along a curved valley, on which full steps, which do not depend on the units of f, go ahead.
+    """
+    for _ in range(_FULL_STEPS):
+        if not len(x) or not meter.affords(2 * len(x)):
+            break
+        f, jac = meter.rhs(x), meter.jacobian(x)
+        finite = np.isfinite(f).all(axis=1) & np.isfinite(jac).all(axis=(1, 2))
+        x, f, jac = x[finite], f[finite], jac[finite] / scales.speed[:, None]
+        steps = np.linalg.pinv(jac, rcond=0.0) @ (f / scales.speed)[:, :, None]
+        x = np.clip(x - steps[:, :, 0], box.low, box.high)
+    return x
 
 
 def minima(meter: Meter, x: np.ndarray, scales: Scales) -> np.ndarray:

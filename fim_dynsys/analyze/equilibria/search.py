@@ -12,13 +12,22 @@ from fim_dynsys.analyze.equilibria.balance import NO_DEGREE, Checker, IndexCheck
 from fim_dynsys.analyze.equilibria.domain import zeros_on_faces
 from fim_dynsys.analyze.equilibria.drawn import follow_into
 from fim_dynsys.analyze.equilibria.kinds import Kind, classify, eigen
-from fim_dynsys.analyze.equilibria.newton import REFINED_ROWS, ROOT_RESIDUAL, Meter, Refined, minima, refine
+from fim_dynsys.analyze.equilibria.newton import (
+    REFINED_ROWS,
+    ROOT_RESIDUAL,
+    Meter,
+    Refined,
+    full_steps,
+    minima,
+    refine,
+)
 from fim_dynsys.analyze.equilibria.result import MISSED, FixedPoints, PointStatus
 from fim_dynsys.analyze.equilibria.seeding import starting_points
 from fim_dynsys.analyze.jumps import described, discontinuities_within
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
+    has_exact_jacobian,
     scales_within,
     state_labels,
     with_steps,
@@ -43,6 +52,7 @@ _PROBE = 1e-2
 # A continuum of zeros is shown, not sampled: a few points that a table holds, well apart in the region.
 _SPACING = 0.1
 _MOST_REPRESENTATIVES = 16  # zeros that stand for a continuum
+_MOST_IN_VALLEY = 64  # starts that go on by full steps: 4,096 of the budget
 _MOST_MINIMA = 64  # polishing costs some 8 (4 d + 2) points each: in the plane 5,000 of the budget in all
 _CHECKED = 3  # dimensions up to which indices tell what was missed; beyond, how often zeros were met
 _MET = 1e-4  # lengths within which iterations have ended at the same zero
@@ -54,7 +64,8 @@ _WORTH_A_LOOK = 20_000  # field evaluations spent in vain, after which jumps are
 _ACROSS, _JUMPS = 1e-9, 1e-3  # lengths across a zero, and the change of the field in speeds that is a jump
 _ON_THE_LINE, _BISECTIONS = 1025, 60  # places at which the sign is looked at; halvings between two of them
 _CONTINUOUS = 1e-3  # speeds next to a change of sign: more are those of a jump or a pole
-_KNOWN_TO = 1e-9  # of the Jacobian's norm, to which eigenvalues are known from differences
+# Of the Jacobian's norm, to which eigenvalues are known: from differences, and from derivatives.
+_KNOWN_TO, _EXACTLY_KNOWN_TO = 1e-9, 1e-13
 _RETURNS = 1e-3  # of the distance at which zeros are merged, from which iterations come back to a simple one
 _NEWTON_STEPS = 6  # leave a 64th of the distance to a double zero, and nothing to a simple one
 _MOSTLY = 0.5  # share of the zeros with a singular Jacobian at which they are taken to form a continuum
@@ -187,7 +198,11 @@ class Search:
         self.non_finite += ended.non_finite
         self.iterations += ended.iterations
         self.met += [ended.x[ended.is_root]] if self.region.dim > _CHECKED else []
-        self.roots = self._distinct(_joined(self.roots, ended[ended.is_root]))
+        valley = ended.x[ended.in_valley][:_MOST_IN_VALLEY]
+        beyond = full_steps(self.meter, valley, self.around, self.scales)
+        found = refine(self.meter, beyond, self.scales, self.around)
+        found = _joined(ended[ended.is_root], found[found.is_root])
+        self.roots = self._distinct(_joined(self.roots, found))
         self.stalled = _joined(self.stalled, ended[~ended.is_root & self.region.contains(ended.x)])
 
     def _distinct(self, roots: Refined) -> Refined:
@@ -228,11 +243,12 @@ class Search:
         self.isolated[self.roots.slope <= _SINGULAR] = False
         if not len(x) or not self.meter.affords(len(x)):
             return self.index
-        jac = self.meter.jacobian(x) * (self.scales.length / self.scales.speed[:, None])
+        by_scale = self.scales.length / self.scales.speed[:, None]
+        jac = self.meter.jacobian(x) * by_scale
         self.at_domain_edge = self._beyond_is_undefined(x)
         if self.at_domain_edge.any():
             beside = self.meter.jacobian_beside(x[self.at_domain_edge], self.scales.length)
-            jac[self.at_domain_edge] = beside * (self.scales.length / self.scales.speed[:, None])
+            jac[self.at_domain_edge] = beside * by_scale
             jac[~np.isfinite(jac).all(axis=(1, 2))] = 0.0
         self.index = np.linalg.slogdet(jac)[0]
         self.index[self.at_domain_edge] = np.nan
@@ -240,6 +256,10 @@ class Search:
         self.index[self.on_jump] = np.nan
         self.checker.undefined = bool(self.at_domain_edge.any())
         singular = np.flatnonzero(self.roots.slope <= _SINGULAR)
+        if len(singular) and not self.conserving:
+            simple = self._are_simple(x[singular], jac[singular] / by_scale)
+            self.isolated[singular[simple]] = True  # with the sign of the determinant as index
+            singular = singular[~simple]
         if len(singular) and not self.conserving:
             self.isolated[singular] = self._are_isolated(x[singular], jac[singular])
         for i in singular:
@@ -310,13 +330,15 @@ class Search:
                 kept = np.append(kept, i)
         return kept
 
-    def _are_simple(self, x: np.ndarray, jac: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def _are_simple(self, x: np.ndarray, jac: np.ndarray) -> np.ndarray:
         """Whether zeros (n, d) are alone within the distance of merged ones, and their eigenvalues known.
 
         In scales of a wide region, or beside fast directions, an eigenvalue may be small and yet not zero.
         """
         known = np.isfinite(jac).all(axis=(1, 2))
-        known[known] = np.abs(values[known]).min(axis=1) > _KNOWN_TO * np.linalg.norm(jac[known], axis=(1, 2))
+        values = eigen(jac[known], self.scales.length)[0]
+        known_to = _EXACTLY_KNOWN_TO if has_exact_jacobian(self.given) else _KNOWN_TO
+        known[known] = np.abs(values).min(axis=1) > known_to * np.linalg.norm(jac[known], axis=(1, 2))
         simple, rows = np.zeros(len(x), dtype=bool), np.flatnonzero(known)
         if len(rows):
             scaled = jac[rows] * (self.scales.length / self.scales.speed[:, None])
@@ -342,7 +364,7 @@ class Search:
         values = self._spectra(x, jac, edge)
         singular = np.concatenate([self.roots.slope[roots] <= _SINGULAR, np.zeros(len(still), dtype=bool)])
         vanishing = singular[order] | (edge & (values == 0).any(axis=1))
-        vanishing[vanishing] = ~self._are_simple(x[vanishing], jac[vanishing], values[vanishing])
+        vanishing[vanishing] = ~self._are_simple(x[vanishing], jac[vanishing])
         kind = classify(values, vanishing, 1.0 / self.scales.time)
         jump = np.array([s is PointStatus.ON_JUMP for s in status], dtype=bool)
         values[jump], kind[jump] = np.nan, Kind.DEGENERATE

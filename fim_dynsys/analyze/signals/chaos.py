@@ -14,7 +14,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _MOST = 5000  # samples: the time grows with the square
 FEWEST_APART = 300
-"""Samples that the 0-1 test needs: of two incommensurate sines with 100 it calls 75 % chaotic, with 300 none."""
+"""Samples of the 0-1 test: of two incommensurate sines with 100 it calls 75 % chaotic, with 300 none."""
 _LAGS = 500  # samples at which the mutual information is computed
 
 

@@ -86,7 +86,8 @@ class Measures(Result):
             )
         if sparse := [name for name in self.state_names if np.isnan(self[f"{_ZERO_ONE}, {name}"][DATA])]:
             notes.append(
-                f"No {_ZERO_ONE} of {', '.join(sparse)}: expected {FEWEST_APART} samples that vary, a delay apart."
+                f"No {_ZERO_ONE} of {', '.join(sparse)}: "
+                f"expected {FEWEST_APART} samples that vary, a delay apart."
             )
         return notes
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.optimize import brentq
 
 from fim_dynsys import load, systems
 from fim_dynsys.analyze import FixedPoints, IndexCheck, Kind, PointStatus, fixed_points
@@ -11,6 +12,7 @@ from fim_dynsys.fields.affine import AffineField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
@@ -464,3 +466,23 @@ def test_no_index_contradicts_its_kind(dim):
             if kind.stable is not None and kind is not Kind.DEGENERATE and np.abs(values.real).min() > 0:
                 assert index == np.sign(np.prod(values).real), (kind, index, values)
         assert str(found)
+
+
+def test_a_rest_state_beside_which_one_rate_is_far_faster_is_found():
+    """Robertson: |f| is that of the fast step, and lowering it leads along a valley."""
+    inflow = 1e-6
+    rates = {
+        "a": f"-0.04*a + 1e4*b*c + {inflow}*(1 - a)",
+        "b": f"0.04*a - 1e4*b*c - 3e7*b**2 - {inflow}*b",
+        "c": f"3e7*b**2 - {inflow}*c",
+    }
+    result = fixed_points(SymbolicField(rates), Region([0, 0, 0], [1, 1, 1]))
+
+    def left(b):  # b with c from its own balance and a from the sum, which is 1
+        c = 3e7 * b**2 / inflow
+        return 0.04 * (1 - b - c) - 1e4 * b * c - 3e7 * b**2 - inflow * b
+
+    b = brentq(left, 1e-9, 1e-6, xtol=1e-22)
+    assert result.kind.tolist() == ["stable node"]
+    np.testing.assert_allclose(result.x[0, 1:], [b, 3e7 * b**2 / inflow], rtol=1e-6)
+    assert "within Region" in str(result)  # the index check left the edge out
