@@ -186,8 +186,25 @@ class DataBifurcations(Result):
             *tracks,
             *branches,
             f"{pooled}; {counted(self.n_draws, 'member')}",
+            *self._unexplained(),
             self._fit(),
             *super()._notes(),
+        ]
+
+    def _unexplained(self) -> list[str]:
+        """Where a track changes its stability between values that no bifurcation lies between, in words."""
+        places = [
+            f"track {i} between {low:g} and {high:g}"
+            for i, track in enumerate(self.tracks)
+            for low, high, change in zip(track.p, track.p[1:], np.diff(track.n_unstable), strict=False)
+            if change and not any(low <= b.p <= high for b in self.bifurcations)
+        ]
+        if not places:
+            return []
+        return [
+            f"stability changes where no bifurcation was found: {', '.join(places)}. "
+            "Branches that cross (transcritical, pitchfork) come apart by small errors of coefficients; "
+            "measure at more values there"
         ]
 
     def _fit(self) -> str:

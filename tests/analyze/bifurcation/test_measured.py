@@ -193,3 +193,18 @@ def test_fields_that_do_not_fit_are_named(switch_data):
     assert right.fits and "does not fit" not in str(right)
     assert "1 bifurcation between" in str(right) and "1 bifurcations" not in str(right)
     assert right.to_xarray().misfit.shape == (13,)
+
+
+def test_stability_that_changes_without_a_bifurcation_is_said():
+    """A transcritical point is lost by a constant term, however small."""
+    powers = Dictionary(np.array([[0], [1], [2]]))
+    values, t = np.linspace(-1.0, 1.0, 9), np.linspace(0, 8, 40)
+    runs = [simulate(CallableField(lambda x, mu=mu: mu * x - x**2, 1), [[0.1], [1.5]], t).x for mu in values]
+    data = Trajectories.from_arrays(list(np.concatenate(runs)), [t] * 18, coords={"mu": np.repeat(values, 2)})
+
+    def found(constant):
+        model = Noisy(powers, lambda mu: [[constant * (mu == 0.5)], [mu], [-1.0]], 0)
+        return str(bifurcations_from_data(model, data, n_draws=2))
+
+    assert "no bifurcation was found: track 0 between 0 and 0.25" in found(1e-4)
+    assert "no bifurcation was found" not in found(0.0)
