@@ -124,19 +124,20 @@ def warn_of_units(caller: str, trajectories: Trajectories, rates: Sequence[np.nd
     Such rates have another unit of time, or another sign.
     """
     pairs = [(t, x, v) for (t, x), v in zip(trajectories.arrays(), rates, strict=True)]
-    rises = np.concatenate([np.diff(x, axis=0) for _, x, _ in pairs])
-    integrals = np.concatenate([0.5 * np.diff(t)[:, None] * (v[1:] + v[:-1]) for t, _, v in pairs])
-    both = np.isfinite(rises) & np.isfinite(integrals)
-    rises, integrals = np.where(both, rises, 0.0), np.where(both, integrals, 0.0)
-    product = (rises * integrals).sum(axis=0)
-    with np.errstate(all="ignore"):
-        ratio = product / (integrals**2).sum(axis=0)
-        explained = ratio * product / (rises**2).sum(axis=0)
-        other = (ratio < 0.0) | (np.abs(np.log(np.abs(ratio))) > _OTHER_UNIT)
+    rises = [np.diff(x, axis=0) for _, x, _ in pairs]
+    integrals = [0.5 * np.diff(t)[:, None] * (v[1:] + v[:-1]) for t, _, v in pairs]
+    ratio, explained, span = np.ones(trajectories.dim), np.zeros(trajectories.dim), 1
+    while sum(len(rise) // span for rise in rises) >= _ENOUGH:
+        found, share = _multiple(_summed(rises, span), _summed(integrals, span))
+        better = share > explained  # noise hides the multiple between neighbours, turns over long spans
+        ratio, explained = np.where(better, found, ratio), np.where(better, share, explained)
+        span *= 2
     values = np.concatenate(rates)
     turns = np.concatenate([np.diff(v, axis=0) for v in rates])
     dense = np.nansum(turns**2, axis=0) < _DENSE * np.nansum(values**2, axis=0)
-    other &= dense & (explained > _EXPLAINED) & (both.sum(axis=0) >= _ENOUGH)
+    with np.errstate(all="ignore"):
+        other = (ratio < 0.0) | (np.abs(np.log(np.abs(ratio))) > _OTHER_UNIT)
+    other &= dense & (explained > _EXPLAINED)
     if other.any():
         said = [
             f"{name} changes {ratio[k]:.3g} times as fast"
@@ -144,6 +145,23 @@ def warn_of_units(caller: str, trajectories: Trajectories, rates: Sequence[np.nd
             if other[k]
         ]
         warn(f"{caller}: {', '.join(said)} as x_dot says; give x_dot per unit of t.", DataWarning)
+
+
+def _summed(parts: Sequence[np.ndarray], span: int) -> np.ndarray:
+    """Sums (n, d) over so many neighbouring rows, trajectory by trajectory."""
+    whole = [part[: len(part) // span * span] for part in parts]
+    return np.concatenate([part.reshape(-1, span, part.shape[1]).sum(axis=1) for part in whole])
+
+
+def _multiple(rises: np.ndarray, integrals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The multiple (d,) of integrals (n, d) that rises are, and the share of their squares it explains."""
+    both = np.isfinite(rises) & np.isfinite(integrals)
+    rises, integrals = np.where(both, rises, 0.0), np.where(both, integrals, 0.0)
+    product = (rises * integrals).sum(axis=0)
+    with np.errstate(all="ignore"):
+        ratio = product / (integrals**2).sum(axis=0)
+        explained = ratio * product / (rises**2).sum(axis=0)
+    return ratio, np.where(both.sum(axis=0) >= _ENOUGH, explained, 0.0)
 
 
 def informed_by_rates(
