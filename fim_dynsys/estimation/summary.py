@@ -223,11 +223,8 @@ def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     factor = n / max(n - len(free), 1) if n else 1.0
 
     def inverse(curvature: np.ndarray) -> np.ndarray:
-        values, vectors = np.linalg.eigh(curvature[np.ix_(free, free)] * size[free] * size[free][:, None])
-        rounding = _RESOLVED * values.max(initial=0.0)  # of noise-free data it may be more than the prior
-        values = np.where(values > rounding, values, 0.0) + 1.0 / _WIDE**2
         found = np.zeros((len(space), len(space)))
-        found[np.ix_(free, free)] = (vectors / values) @ vectors.T * size[free] * size[free][:, None]
+        found[np.ix_(free, free)] = _inverse(curvature[np.ix_(free, free)], 1.0 / (_WIDE * size[free]) ** 2)
         return found
 
     covariance = factor * inverse(now.curvature + (factor - 1.0) * prior)  # the prior's part is no estimate
@@ -236,6 +233,22 @@ def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
         covariance = np.full_like(covariance, np.nan)
     slope = space.slope(theta)
     return covariance * slope * slope[:, None], vague
+
+
+def _inverse(information: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Inverse of an information (q, q) with a prior's diagonal (q,) added.
+
+    The information may be known to rounding and yet differ by twenty powers of ten from number to number, as
+    with relative errors of states that begin at 0. So its units are those in which each number alone has an
+    error of 1, and what rounding leaves of its directions without information does not count.
+    """
+    scale = 1.0 / np.sqrt(np.diagonal(information) + prior)
+    values, axes = np.linalg.eigh(information * scale * scale[:, None])
+    values = np.where(values > _RESOLVED * values.max(initial=0.0), values, 0.0)
+    whole = np.diag(values) + axes.T * (prior * scale**2) @ axes
+    even = 1.0 / np.sqrt(np.diagonal(whole))
+    axes = scale[:, None] * axes * even
+    return axes @ np.linalg.inv(whole * even * even[:, None]) @ axes.T
 
 
 def _paths(problem: Problem, fit: Fit) -> tuple[list[np.ndarray], list[Path] | None]:

@@ -498,3 +498,25 @@ def test_what_begins_at_a_known_time_is_seen_from_rest(between):
     model = load({"x": f"-k*x+(R if {between} else 0)"}, initial={"x": 0}, n_starts=3)
     found = model.fit(x, t, feature_names=["x"])
     assert found.parameters_ == pytest.approx({"R": 5.0, "k": 0.5}, rel=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_errors_relative_to_states_that_begin_at_zero_determine_stiff_rates():
+    """Robertson: at t = 0 two states are known to 1e-10; weights of the others are 1e16 times smaller."""
+    rates = {"k1": 0.04, "k2": 3e7, "k3": 1e4}
+
+    def reaction(t, s, k1, k2, k3):
+        a, b, c = s
+        return [-k1 * a + k3 * b * c, k1 * a - k2 * b**2 - k3 * b * c, k2 * b**2]
+
+    t = np.append(0.0, np.logspace(-2, 5, 60))
+    options = {"t_eval": t, "method": "Radau", "rtol": 1e-10, "atol": 1e-14, "args": tuple(rates.values())}
+    x = solve_ivp(reaction, (0, t[-1]), [1, 0, 0], **options).y.T
+    noisy = x * (1 + 0.01 * np.random.default_rng(0).standard_normal(x.shape))
+    model = load(
+        ["-k1*a + k3*b*c", "k1*a - k2*b**2 - k3*b*c", "k2*b**2"], start={"k1": 0.05, "k2": 2e7, "k3": 1.2e4}
+    ).fit(noisy, t, feature_names=["a", "b", "c"], sigma=0.01 * np.maximum(x, 1e-8))
+    errors = model.field_.parameter_errors
+    for name, relative in {"k1": 0.0022, "k2": 0.0028, "k3": 0.0035}.items():  # by least_squares in log k
+        assert errors[name] / rates[name] == pytest.approx(relative, rel=0.2)
+        assert abs(model.parameters_[name] - rates[name]) < 3 * errors[name]
