@@ -58,6 +58,8 @@ _PASSES = 4  # two there and two back: two periods of an oscillation, slow or fa
 _CHANGES = 1e-6  # of an entry of the Jacobian, below which it counts as constant
 _GROUPS = 8  # of neighbouring pieces, whose scatter says whether pieces are independent
 _NORMAL, _STUDENT = 1.96, 3.18  # 97.5 % quantiles: for many pieces, for `_BLOCKS` blocks
+# Times in which an error of the tolerance grows to the size of the orbit, until pieces count as independent.
+_PARTED = 2.0
 _SIGNIFICANT = 2.5  # standard errors: one in eighty by chance
 # What is left of an error that falls like 1 / t or a little more slowly, as a multiple of the change from the
 # mean to its last half.
@@ -507,6 +509,9 @@ class _Estimate:
         unchecked = _BY_NEIGHBOURS * np.abs(self.exponents).max() if self.jumps else abs(self.sum_error)
         systematic = unchecked + _RTOL * np.abs(self.exponents).max()
         self.error = np.maximum(_NORMAL * pieces, self._shared_error(kept, pieces)) + systematic
+        growing = self.exponents.max()  # chaos, in which pieces of one stretch part as this grows
+        if self.error[self.exponents.argmax()] < growing < _PARTED * np.log(1.0 / _RTOL) / self.run_for:
+            self.error = np.maximum(self.error, self._error_along(kept) + systematic)
 
     def _passes(self) -> float:
         """How often the slowest changing entry of the Jacobian went through its range along the orbit.
@@ -541,6 +546,19 @@ class _Estimate:
         noise = np.where(dependent, _STUDENT * joint, 0.0)
         drifting = dependent | (drift > _SIGNIFICANT * pieces)
         return np.maximum(noise, np.where(drifting, _DRIFT * drift, 0.0))
+
+    def _error_along(self, kept: np.ndarray) -> np.ndarray:
+        """Half widths by means of stretches of the orbit (m, n, d), where pieces still follow one another.
+
+        Then they see the same stretches again and again, and how they scatter tells little.
+        """
+        m, n, d = kept.shape
+        place = _SPACING * self.unit * np.arange(n) + self.segment * np.arange(m)[:, None]
+        stretch = np.minimum((place / place.max() * _BLOCKS).astype(int), _BLOCKS - 1).ravel()
+        share = np.bincount(stretch, minlength=_BLOCKS) / stretch.size
+        sums = np.stack([np.bincount(stretch, k, _BLOCKS) for k in kept.reshape(-1, d).T], axis=1)
+        means = sums / np.maximum(share * stretch.size, 1.0)[:, None]
+        return _STUDENT * means[share > 0].std(axis=0, ddof=1) * np.sqrt(np.sum(share**2))
 
     def result(self, field: VectorField, budget: int) -> LyapunovSpectrum:
         """The estimate as a result."""

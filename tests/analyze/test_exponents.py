@@ -191,3 +191,16 @@ def test_small_units_of_a_field_without_lengths_change_nothing(unit):
 
     found = lyapunov(CallableField(circle, 2), [unit, 0.0], n_pieces=4, precision=0.02)
     np.testing.assert_allclose(found.exponents, [0.0, -2.0], atol=0.02)
+
+
+@pytest.mark.slow  # 12 CPU-seconds each: with a smaller budget tangent vectors are not aligned yet
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.SimulationWarning")
+@pytest.mark.parametrize("seed", range(5))
+def test_errors_hold_where_pieces_see_the_same_stretch_again_and_again(seed):
+    """Roessler's hyperchaos (Phys. Lett. A 71 (1979) 155) parts so slowly that pieces follow one another."""
+    field = SymbolicField(
+        ["-y - z", "x + 0.25*y + w", "3 + x*z", "-0.5*z + 0.05*w"], state_names=["x", "y", "z", "w"]
+    )
+    start = np.random.default_rng(seed).normal([-20.0, 0.0, 0.0, 15.0])
+    found = lyapunov(field, start)
+    assert abs(found.exponents[0] - 0.112) < found.error[0] < 0.1
