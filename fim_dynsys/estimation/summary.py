@@ -24,6 +24,7 @@ _APART = 0.5  # standard deviations beyond twice the noise: the path no longer f
 _POOR, _POOR_AHEAD = 0.5, 0.6  # shares of the variance that whole paths and pieces are to explain
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, that are not to be left
 _AS_KNOWN = 1.5  # noise levels: a fit that leaves no more is as good as the data
+_LEAST_COUNT = 1.0  # expected, of Pearson's statistic: below, one event more is worth any number of errors
 _ENOUGH = 10  # samples of a column from which its noise can be estimated
 _FEWEST_RANKED = 20  # of a column, whose residuals are ranked
 _BEYOND_CHANCE = 3.5  # standard deviations of a correlation without any relation
@@ -455,8 +456,14 @@ def _noise(described: Description) -> np.ndarray:
 
 def _over_noise(window: np.ndarray, noise: np.ndarray, errors: np.ndarray, fit: Fit) -> float:
     """What is left, over the noise: as known, or as the samples show it."""
-    if fit.descent.evaluation.misfit > 0 and not np.isnan(errors).all():
-        return float(np.sqrt(fit.descent.evaluation.misfit))
+    squares = [fit.descent.evaluation.misfit] if not np.isnan(errors).all() else []
+    kinds, off = _residuals(fit.problem, fit.paths)
+    counts = np.array([o.errors is Errors.POISSON for o in fit.problem.objective.observables])[kinds]
+    if counts.any():
+        expected = np.maximum(fit.problem.objective.measured[counts] + off[counts], _LEAST_COUNT)
+        squares.append(float(np.mean(off[counts] ** 2 / expected)))
+    if max(squares, default=0.0) > 0.0:
+        return float(np.sqrt(max(squares)))
     ratios = window / noise
     return float(np.nanmax(ratios)) if np.isfinite(ratios).any() else 1.0
 

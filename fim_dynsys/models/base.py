@@ -116,6 +116,7 @@ class TrajectoryModel(abc.ABC):
         """Continue from the states `x0` (d,) or (n, d) to the times `t` (m,) or (n, m)."""
 
 
+_TOO_SMALL = 2.0  # times given errors that residuals are, from which standard errors are too small by half
 _EARLIER = {
     "uses_inputs": "inputs",
     "uses_x_dot": "x_dot",
@@ -568,6 +569,14 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         return model
 
     def _warn_of_problems(self, method: str) -> None:
+        left, given = self.field_.fit_info.residual_over_noise, self._given_errors()
+        if given and left is not None and left > _TOO_SMALL:
+            warn(
+                f"{self._caller}.{method}: residuals are {left:.2g} times the errors that {given}: these "
+                "are larger, or the equations miss something. Standard errors and bands are too narrow by as "
+                "much; pass larger errors, or none to have them estimated.",
+                DataWarning,
+            )
         if self.field_.fit_info.problems:
             warn(
                 f"{self._caller}.{method}: the field does not describe the data: "
@@ -589,6 +598,12 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 f"{self._caller}.{method}: {few}; other equations may fit as well, see ensemble().",
                 FitWarning,
             )
+
+    def _given_errors(self) -> str:
+        """What gives the errors of the samples, as text; empty where they are estimated."""
+        if self._sigma is None:
+            return ""
+        return "Poisson counts have" if self._sigma is Noise.POISSON else "sigma gives"
 
     def _warn_of_knowledge(self, trajectories: Trajectories) -> None:
         against = contradictions(getattr(self, "knowledge", None), trajectories)

@@ -425,6 +425,10 @@ class EquationsModel(EstimatedModel):
         self.feature_names = list(field.state_names)
         self.n_features_in_ = field.dim
 
+    def _given_errors(self) -> str:
+        words = self.noise.values() if isinstance(self.noise, Mapping) else [self.noise]
+        return "Poisson counts have" if "poisson" in words else super()._given_errors()
+
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
         quality = dict(field.fit_info.report["quality"])
         return replace(field.fit_info, **quality | {"problems": tuple(quality["problems"])})
