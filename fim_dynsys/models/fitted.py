@@ -61,6 +61,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.ordering import by_labels, in_order, with_clock
 
 _UNNAMED = "unnamed"
+_MOST = 0.5  # of the paths of a forecast: where fewer reach its end, bands say little
 
 
 def _not_fitted(message: str) -> ValueError:
@@ -79,6 +80,7 @@ class FittedModel(Estimator):
     _equation_style: Style = "plain"  # unless a call asks for another
     _distilled: Distillation | None
     _rivals: Rivals | None  # found when first asked for
+    _draws_of_forecasts = 20  # unless a call asks for another number
 
     @property
     def _caller(self) -> str:
@@ -389,7 +391,7 @@ class FittedModel(Estimator):
         t: ArrayLike,
         bands: Sequence[float] = ...,
         *,
-        n_draws: int = ...,
+        n_draws: int | None = ...,
         observed: bool = ...,
         origins: ArrayLike | None = ...,
         seed: int = ...,
@@ -404,7 +406,7 @@ class FittedModel(Estimator):
         t: ArrayLike,
         bands: Sequence[float] = (0.5, 0.9),
         *,
-        n_draws: int = 20,
+        n_draws: int | None = None,
         observed: bool = False,
         origins: ArrayLike | None = None,
         seed: int = 0,
@@ -421,8 +423,9 @@ class FittedModel(Estimator):
             or increasing times counted from there.
         bands : sequence of float
             Shares of the probability that each band is to hold; with Trajectories.
-        n_draws : int
-            Of the ensemble whose paths make the bands.
+        n_draws : int, optional
+            Of the ensemble whose paths make the bands; default 20, and 100 of given equations, whose draws
+            take little time.
         observed : bool
             Whether the bands hold what will be measured, noise included, or the state itself.
         origins : float or array (k,), optional
@@ -451,6 +454,8 @@ class FittedModel(Estimator):
         -----
         FitWarning
             Where bands are asked of a field that does not describe the data, as `fit` said.
+        SimulationWarning
+            Where fewer than half of the paths reach the last time.
 
         Examples
         --------
@@ -476,6 +481,7 @@ class FittedModel(Estimator):
             )
         caller = f"{self._caller}.forecast"
         x0 = self._records(caller, x0)
+        n_draws = self._draws_of_forecasts if n_draws is None else n_draws
         check_whole(caller, 1, n_draws=n_draws)
         check_whole(caller, 0, seed=seed)
         check_flags(caller, observed=observed)
@@ -497,7 +503,15 @@ class FittedModel(Estimator):
                 caller, field, ensemble, seen, t, bands, observed, seed, levels, progress, positive, sigma
             )
 
-        return ahead(x0) if origins is None else rolled(caller, x0, origins, ahead)
+        found = ahead(x0) if origins is None else rolled(caller, x0, origins, ahead)
+        reached = float(found["alive"].min())
+        if reached < _MOST:
+            warn(
+                f"{caller}: {100.0 * reached:.0f} % of the paths reach the last time, the others diverge "
+                "before; bands are of those that do, and NaN without any. Forecast for less time.",
+                SimulationWarning,
+            )
+        return found
 
     def _records(self, caller: str, trajectories: Trajectories) -> Trajectories:
         """Records of all states of the field, in its order.

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.optimize import curve_fit
 
 import fim_dynsys
 from fim_dynsys import CallableField, EnsembleField, Region, Trajectories
+from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Judge
 from fim_dynsys.models.forecast_levels import FORECAST_LEVELS, NOMINAL, Levels
@@ -182,3 +184,33 @@ def test_origins_lie_within_the_records():
     model = fim_dynsys.load("sindy-strong").fit(np.exp(-0.5 * t), t)
     with pytest.raises(ValueError, match=r"expected origins up to the last sample .*\(4\), got 100"):
         model.forecast(model.context_, 1.0, origins=[2.0, 100.0])
+
+
+def test_bands_of_given_equations_are_as_wide_as_the_delta_method_says():
+    def logistic(t, r, capacity, n0):
+        return capacity / (1 + (capacity / n0 - 1) * np.exp(-r * t))
+
+    t, ahead, truth = np.linspace(0, 12, 60), np.array([1.0, 4.0]), (0.8, 10.0, 0.5)
+    ratios = []
+    for seed in range(4):
+        noisy = logistic(t, *truth) + 0.3 * np.random.default_rng(seed).standard_normal(len(t))
+        model = fim_dynsys.load("equations", expressions={"N": "r*N*(1 - N/K)"})
+        band = model.fit(noisy, t, feature_names=["N"]).forecast(model.context_, ahead, bands=(0.9,))
+        best, covariance = curve_fit(logistic, t, noisy, truth)
+        steps = 1e-5 * np.diag(best)
+        slopes = [
+            (logistic(12 + ahead, *(best + h)) - logistic(12 + ahead, *(best - h))) / (2 * h.sum())
+            for h in steps
+        ]
+        deviation = np.sqrt(np.einsum("ij,ik,kj->j", slopes, covariance, slopes))
+        ratios.append((band["high"] - band["low"]).values.ravel() / (2 * 1.645 * deviation))
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.12)
+
+
+def test_paths_that_end_before_the_forecast_are_said():
+    t = np.linspace(0.0, 0.9, 60)
+    model = fim_dynsys.load("equations", expressions={"x": "k*x**2"}, start={"k": 1.0})
+    model.fit(1 / (1 - t), t, feature_names=["x"])
+    with pytest.warns(SimulationWarning, match="0 % of the paths reach the last time"):
+        found = model.forecast(model.context_, [0.05, 1.0])
+    assert np.isfinite(found["median"].values[0, 0]).all() and np.isnan(found["median"].values[0, 1]).all()
