@@ -10,7 +10,7 @@ import numpy as np
 from fim_dynsys.estimation.descent import FAR, Descent, Outcome, descend
 from fim_dynsys.estimation.experiments import Path
 from fim_dynsys.estimation.objective import LEAST_SHARE, Objective
-from fim_dynsys.estimation.parameters import ParameterSpace
+from fim_dynsys.estimation.parameters import ParameterSpace, Scale
 from fim_dynsys.estimation.problem import Problem, Run, piece
 from fim_dynsys.estimation.starts import draw_starts
 
@@ -275,6 +275,38 @@ def restarted(
     if max(len(c) for c in _all_cuts(problem, shown)) > _LONGEST:
         return None
     return fit_problem(problem, None, n_starts, seed)
+
+
+def held_at_zero(fit: Fit) -> Fit:
+    """The fit in which numbers are 0 whose logarithms have run off to there without effect.
+
+    They are searched in their own scale then, where 0 is a bound that holds them. The fit itself where there
+    are none, or it is of pieces.
+    """
+    space, now = fit.space, fit.descent.evaluation
+    effect = np.sqrt(np.maximum(np.diagonal(now.curvature), 0.0))
+    off = space.log & (space.natural_low <= 0.0) & (effect < _EFFECT) & (fit.natural < space.size)
+    names = [name for name, is_off in zip(space.names, off, strict=True) if is_off]
+    if not names or len(fit.problem.runs) != fit.n_pieces:
+        return fit
+    problem = with_zeros(fit.problem, names)
+    natural = np.where(off, 0.0, fit.natural)
+    found = descend(problem.objective, problem.space.coordinates(natural), TOLERANCE, _LAST)
+    at_zero = problem.space.natural(found.theta)[off] == 0.0
+    if not (at_zero.all() and found.value <= fit.descent.value + SAME):
+        return fit
+    of_log = np.vstack([fit.starts, fit.ends]).reshape(-1, len(space))
+    starts, ends = np.split(
+        np.array([problem.space.coordinates(space.natural(theta)) for theta in of_log]).reshape(of_log.shape),
+        2,
+    )
+    return replace(fit, problem=problem, descent=found, starts=starts, ends=ends)
+
+
+def with_zeros(problem: Problem, names: Sequence[str]) -> Problem:
+    """The problem with some numbers searched in their own scale, which has a 0."""
+    parameters = [replace(p, scale=Scale.LINEAR) if p.name in names else p for p in problem.parameters]
+    return replace(problem, parameters=tuple(parameters))
 
 
 def resumed(problem: Problem, theta: np.ndarray) -> Fit:

@@ -31,7 +31,9 @@ class _Density:
     def __init__(self, fit: Fit) -> None:
         self.objective, self.space = fit.problem.objective, fit.space
         theta, q = fit.descent.theta, len(fit.space)
-        self.size = np.where(self.space.log, 1.0, np.maximum(np.abs(theta), 1e-6))
+        information = np.diagonal(fit.descent.evaluation.curvature)
+        alone = 1.0 / np.sqrt(np.maximum(information, 1e-12))  # a number near 0 is known no better than that
+        self.size = np.where(self.space.log, 1.0, np.maximum(np.abs(theta), alone))
         count = int(self.objective.estimated.sum())
         # The curvature at the best scale rises as its square falls: what is left of the likelihood with the
         # scale integrated out is as that of q fewer samples.

@@ -19,7 +19,7 @@ from fim_dynsys.estimation.descent import Outcome
 from fim_dynsys.estimation.description import Description, describe
 from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.estimation.facts import negative_states, with_facts
-from fim_dynsys.estimation.fits import Fit, fit_problem, refined, restarted
+from fim_dynsys.estimation.fits import Fit, fit_problem, held_at_zero, refined, restarted
 from fim_dynsys.estimation.happenings import read_begins
 from fim_dynsys.estimation.known import Known
 from fim_dynsys.estimation.summary import Summary, summarise
@@ -401,6 +401,10 @@ class EquationsModel(EstimatedModel):
                 f"{self._caller}: expected equations that can be integrated for some values of {names}"
                 f"{positive}, got none; give start={{name: value}} or bounds.{remedy}"
             )
+        held_fit = held_at_zero(fit)
+        if held_fit is not fit:
+            fit, described = held_fit, replace(described, problem=held_fit.problem)
+            summary = summarise(described, fit)
         self._fit = fit
         report = summary.report() | {
             "chosen": "given expressions",

@@ -18,7 +18,7 @@ from fim_dynsys.errors import (
 from fim_dynsys.estimation.curves import function_curve, sampled_curve
 from fim_dynsys.estimation.description import Description
 from fim_dynsys.estimation.experiments import InputCurve
-from fim_dynsys.estimation.fits import Fit, fit_problem, resumed
+from fim_dynsys.estimation.fits import Fit, fit_problem, resumed, with_zeros
 from fim_dynsys.estimation.happenings import dose_lists, event_lists
 from fim_dynsys.estimation.identifiability import Identifiability, identifiability
 from fim_dynsys.estimation.integration import path_of
@@ -96,7 +96,8 @@ class EstimatedModel(VectorFieldModel):
                 curves,
                 report["hold"] or None,
             )
-            problem = described.problem
+            zeros = [name for name, value in report["estimates"].items() if value == 0.0]
+            problem = with_zeros(described.problem, zeros)
             if report["pieces"] == len(problem.runs) and len(report["estimates"]) == len(problem.space):
                 start = problem.space.coordinates(
                     np.array([report["estimates"][n] for n in problem.space.names])

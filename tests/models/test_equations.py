@@ -554,3 +554,27 @@ def test_counts_that_scatter_more_than_poissons_are_said(option):
         for counts in (rng.negative_binomial(20, 20 / (20 + mean)), rng.poisson(mean))
     ]
     assert ["times the errors that Poisson counts have" in text for text in said] == [True, False]
+
+
+def test_a_rate_that_would_be_negative_is_held_at_zero(tmp_path):
+    """x' = b - k x with b >= 0, where least squares alone has b = -0.019 (seed 0)."""
+    t = np.linspace(0, 8, 15)
+    noisy = 0.1 + 1.9 * np.exp(-0.5 * t) + 0.1 * np.random.default_rng(0).standard_normal(15)
+    model = load({"x": "b - k*x"}, bounds={"b": (0, None), "k": (0, None)})
+    with pytest.warns(DataWarning, match="at their bounds: b = 0"):
+        model.fit(noisy, t, feature_names=["x"])
+    model.save(tmp_path / "held")
+    for own in (model, fim_dynsys.load_fitted(tmp_path / "held")):
+        assert own.parameters_["b"] == 0.0 and np.isnan(own.parameter_errors_["b"])
+        assert 0.02 < own.profile("b", 0.9).intervals[0.9][1] < 0.04  # 0.033 by least squares at fixed b
+        drawn = [field.parameters["b"] for field in own.ensemble(100)]
+        assert min(drawn) >= 0.0 and 0.02 < np.quantile(drawn, 0.9) < 0.06
+
+
+def test_draws_of_a_number_near_zero_are_as_wide_as_its_error():
+    t = np.linspace(0, 8, 40)
+    noise = 0.1 * np.random.default_rng(0).standard_normal(40)
+    flat = noise - t * (t @ noise) / (t @ t)
+    fitted = load({"x": "b"}, initial={"x": 0.0}).fit(flat, t, feature_names=["x"])
+    drawn = [field.parameters["b"] for field in fitted.ensemble(100)]
+    assert np.std(drawn) == pytest.approx(fitted.parameter_errors_["b"], rel=0.25)
