@@ -571,6 +571,7 @@ def test_a_rate_that_would_be_negative_is_held_at_zero(tmp_path):
         assert min(drawn) >= 0.0 and 0.02 < np.quantile(drawn, 0.9) < 0.06
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_draws_of_a_number_near_zero_are_as_wide_as_its_error():
     t = np.linspace(0, 8, 40)
     noise = 0.1 * np.random.default_rng(0).standard_normal(40)
