@@ -9,7 +9,7 @@ import numpy as np
 
 from fim_dynsys.estimation.description import Description
 from fim_dynsys.estimation.experiments import Path
-from fim_dynsys.estimation.fits import SAME, TOLERANCE, Fit, same_place
+from fim_dynsys.estimation.fits import TOLERANCE, Fit, same_place
 from fim_dynsys.estimation.objective import Errors
 from fim_dynsys.estimation.problem import Problem
 from fim_dynsys.regression.criteria import NORMAL, autocorrelation, noise_model
@@ -31,6 +31,7 @@ _BEYOND_CHANCE = 3.5  # standard deviations of a correlation without any relatio
 _SPREADS = 3.0  # times the residuals at small values: standard errors are off by a half and more
 _VISIBLE = 0.01  # of a column's spread: less is hardly of interest
 _ROUNDING = 1e-5  # of a column's spread: residuals of simulated samples
+_AS_LIKELY = 1.92  # log-likelihood units of the best: 95 % for one number, half of chi-squared's 3.84
 _OTHER = 4.0  # standard errors, beyond which a minimum is another one
 _ELSEWHERE = 0.05  # the same, of a coordinate, or of 1
 
@@ -469,12 +470,12 @@ def _over_noise(window: np.ndarray, noise: np.ndarray, errors: np.ndarray, fit: 
 
 
 def _alternatives(problem: Problem, fit: Fit) -> tuple[str, ...]:
-    """Other minima that fit as well, as text."""
+    """Other minima that fit about as well, as text."""
     best, found = fit.descent, []
     space = problem.space
     if fit.problem is not problem or not len(fit.values):
         return ()
-    others = fit.ends[fit.values <= best.value + SAME]
+    others = fit.ends[fit.values <= best.value + _AS_LIKELY]
     kept: list[np.ndarray] = []
     covariance, vague = covariance_at(fit)
     errors = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
@@ -484,5 +485,6 @@ def _alternatives(problem: Problem, fit: Fit) -> tuple[str, ...]:
         apart = far & (np.abs(theta - best.theta) > _ELSEWHERE * np.maximum(np.abs(best.theta), 1.0))
         if (apart & ~vague).any() and not any(same_place(theta[None], own)[0] for own in kept):
             kept.append(theta)
-            found.append(", ".join(f"{name} = {v:.3g}" for name, v in zip(space.names, natural, strict=True)))
+            values = ", ".join(f"{name} = {v:.3g}" for name, v in zip(space.names, natural, strict=True))
+            found.append(f"({values})")
     return tuple(found[:3])

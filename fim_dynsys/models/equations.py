@@ -468,7 +468,7 @@ class EquationsModel(EstimatedModel):
             ("rough", "known only roughly: {}; profile() gives intervals."),
             ("at_bounds", "at their bounds: {}."),
             ("run_away", "beyond a million times their natural size: {}; the data may not determine them."),
-            ("alternatives", "another minimum fits as well: {}."),
+            ("alternatives", "another minimum fits about as well: {}; bounds choose between them."),
             (
                 "uneven",
                 "residuals grow with the values of {}: standard errors may be too small. Pass sigma, arrays "
