@@ -1,7 +1,7 @@
 """Candidates with and without functions side by side: what tells them apart, and draws from them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,8 +9,9 @@ import numpy as np
 from fim_dynsys.fields.posterior import law_deviates
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.candidates import Candidate, residual_variances
 from fim_dynsys.search.exact.models import ExactModel
 from fim_dynsys.search.horizon import explains
 from fim_dynsys.search.judges import BIC, Exact, ExtendedBic, HeldOut, Judge, totals
@@ -28,6 +29,8 @@ _PER_STRUCTURE = 2  # candidates of one structure that are members
 _STARTS = 64  # observed states, evenly chosen, from which paths are followed
 _SPANS = 6.0  # of the longest record
 _PARTS = 65  # times in these: what is taken again in shorter steps begins at the last of them
+_CONTRADICTING = 2.0  # times the residual variance of a fit: hundreds of log-likelihood units, of 300 samples
+_NEARER, _NEARER_AT_MOST = 0.6, 20  # of the way from the fit, how often: to 4e-5 of a standard error
 _ESCAPE = 1e3  # in root mean squares of the data
 
 
@@ -221,8 +224,29 @@ class Portfolio:
                 # a number may have come to its bound in the fit, and is then no parameter
                 start = start if len(start.parameters) == len(fit.parameters) else fitted
                 deviates = rng.standard_normal((n, len(start.parameters)))
+                if start.labels:
+                    return self._drawn_near(replace(start, start=fitted.start), fitted, fit, deviates)
                 return start.drawn(self.search.observations, fit, deviates)
         return [member] * n
+
+    def _drawn_near(
+        self, start: Candidate, fitted: Candidate, fit: TrajectoryFit, deviates: np.ndarray
+    ) -> list[Candidate]:
+        """Draws of a member with numbers in functions, nearer to the fit where they contradict the samples.
+
+        The normal approximation knows nothing of a number without effect to first order, such as a in
+        cos(a x) near 0, nor of the steepness of a Hill function.
+        """
+        seen = self.search.observations
+        drawn = start.drawn(seen, fit, deviates)
+        most = _CONTRADICTING * residual_variances(seen, [fitted])[0]
+        for _ in range(_NEARER_AT_MOST if np.isfinite(most).all() else 0):
+            far = ~(residual_variances(seen, drawn) <= most).all(axis=1)
+            if not far.any():
+                break
+            deviates = np.where(far[:, None], _NEARER * deviates, deviates)
+            drawn = start.drawn(seen, fit, deviates)
+        return drawn
 
     def _paths(self, member: Candidate) -> Sequence[np.ndarray]:
         """States (n, d) of each piece that a member's fit starts from.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fim_dynsys
-from fim_dynsys import CallableField, Trajectories, simulate
+from fim_dynsys import CallableField, SymbolicField, Trajectories, add_noise, simulate
 from fim_dynsys.models import auto
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.regression.observed import largest_degree
@@ -157,3 +157,15 @@ def test_lorenz_96_with_ten_states(noise):
     ahead, unseen = clean[750:], t[750:]
     assert r2(rates(ahead), model.predict(ahead)) > 0.99
     assert r2(ahead[:100], model.simulate(ahead[0], unseen[:100])) > 0.9
+
+
+def test_members_with_functions_do_not_contradict_the_samples():
+    """Van der Pol: in x cos(a v) and in Hill functions the normal approximation of a reaches far too far."""
+    truth = SymbolicField(["v", "(1 - x**2)*v - x"], state_names=["x", "v"])
+    path = simulate(truth, [[2.0, 0.0], [0.1, 0.0]], np.linspace(0, 15, 151))
+    model = fim_dynsys.load("auto").fit(add_noise(path, 0.02, rng=0))
+    band = model.forecast(model.context_, np.arange(1.0, 6.0), bands=(0.9,))
+    assert float((band["high"] - band["low"]).max()) < 0.5  # of a range of 5, up to 6.6 of it before
+    for member in model.ensemble(64):
+        off = simulate(member, path.x[:, 0], path.t[0]).x - path.x
+        assert np.sqrt(np.mean(off**2)) < 0.2
