@@ -666,9 +666,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         constant = np.nanmax(values, axis=0) == np.nanmin(values, axis=0)
         if constant.any():
             names = ", ".join(np.asarray(trajectories.state_names, dtype=object)[constant])
+            remedy = "" if constant.all() else " Leave it out: beside it other equations may take wrong terms."
             warn(
                 f"{self._caller}: constant over all observations: {names}; nothing can be learnt about how "
-                "the field depends on it.",
+                f"the field depends on it.{remedy}",
                 DataWarning,
             )
 
