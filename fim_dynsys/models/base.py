@@ -666,7 +666,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         constant = np.nanmax(values, axis=0) == np.nanmin(values, axis=0)
         if constant.any():
             names = ", ".join(np.asarray(trajectories.state_names, dtype=object)[constant])
-            remedy = "" if constant.all() else " Leave it out: beside it other equations may take wrong terms."
+            remedy = " Leave it out: it may spoil the equations of others." if not constant.all() else ""
             warn(
                 f"{self._caller}: constant over all observations: {names}; nothing can be learnt about how "
                 f"the field depends on it.{remedy}",
