@@ -597,3 +597,22 @@ def test_minima_that_fit_about_as_well_are_found_and_said(seed):
         warnings.simplefilter("ignore")
         best.fit(noisy, t, feature_names=["x"])
     assert model.fit_.descent.value <= best.fit_.descent.value + 0.05
+
+
+@pytest.mark.parametrize("seed", [2, 3, 5, 9, 12, 17])
+def test_noise_below_zero_at_the_first_sample_misleads_no_growth(seed):
+    t = np.linspace(0, 12, 12)
+
+    def logistic(t, r, capacity, first):
+        return capacity / (1 + (capacity / first - 1) * np.exp(-r * t))
+
+    noise = 0.3 * np.random.default_rng(seed).standard_normal(12)
+    noise[0] = -0.25  # of a first value of 0.1
+    noisy = logistic(t, 0.8, 10.0, 0.1) + noise
+    expected = least_squares(lambda p: logistic(t, *p) - noisy, [0.8, 10.0, 0.1]).x
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        model = load({"N": "r*N*(1 - N/K)"}).fit(noisy, t, feature_names=["N"])
+    assert list(model.parameters_.values()) == pytest.approx(
+        [expected[1], expected[0], expected[2]], rel=1e-3
+    )
