@@ -168,6 +168,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     kind = ModelKind.FIELD
     history_: pd.DataFrame
     _sigma: Known | None = None  # of the context, as given to `fit`
+    _remedy = "more or better samples, another model or other states"  # where a field does not fit
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -580,8 +581,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if self.field_.fit_info.problems:
             warn(
                 f"{self._caller}.{method}: the field does not describe the data: "
-                f"{'; '.join(self.field_.fit_info.problems)}. See field_.fit_info; more or better samples, "
-                "another model or other states may help.",
+                f"{'; '.join(self.field_.fit_info.problems)}. See field_.fit_info; {self._remedy} may help.",
                 FitWarning,
             )
             return

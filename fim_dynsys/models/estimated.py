@@ -54,6 +54,7 @@ class EstimatedModel(VectorFieldModel):
     events: Any
     _sigma: Any
     _fit: Fit | None = None
+    _remedy = "bounds such as (0, None), start values, more n_starts or other equations"
     _draws_of_forecasts = 100  # 90 % bands of 20 draws held 80 %, of 100 draws 85 % (logistic, 60 samples)
 
     def _described(
