@@ -15,7 +15,9 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.cycles.periodic import search_cycles
 from fim_dynsys.analyze.cycles.returns import ESCAPE
+from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.equilibria.points import fixed_points
+from fim_dynsys.analyze.equilibria.result import PointStatus
 from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
 from fim_dynsys.analyze.phase_space.capture import (
     QUARTERS,
@@ -90,7 +92,7 @@ class BasinLabel(IntEnum):
     LEFT_SUPPORT = -2
     """It came where the field is unsupported, and `stay_supported` was set."""
     UNDECIDED = -3
-    """It reached no known attractor in the time allowed, or could not be followed."""
+    """It reached no known attractor in the time allowed, or could not be followed; the notes say why."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,6 +135,8 @@ class Basins(Result):
         attractor; 0 where there is no such set. Transient chaos that lasts longer looks the same.
     transient : int
         Number of recurrent sets that proved transient, as their own paths left them; they are no attractors.
+    reasons : tuple of str
+        Why states may be undecided however long they are followed.
     """
 
     drawn_by = "fim_dynsys.plot.basin:basin_image"
@@ -152,6 +156,7 @@ class Basins(Result):
     slowest_return: float = 0.0
     followed: float = 0.0
     transient: int = 0
+    reasons: tuple[str, ...] = ()
 
     def _notes(self) -> list[str]:
         notes = super()._notes()
@@ -167,6 +172,7 @@ class Basins(Result):
             sets = counted(self.transient, "recurrent set")
             notes.append(f"{sets} proved transient: trajectories left for other attractors or the region.")
         undecided = self.fractions[BasinLabel.UNDECIDED] or (self.labels == BasinLabel.UNDECIDED).any()
+        notes += [f"Undecided: {reason}." for reason in self.reasons if undecided]
         early = self.t_max < 0.99 * _LONGEST_DECAYS * self.slowest_return  # 0.99: rounding of the default
         if undecided and not self.effort.exhausted and (self.transient or early):
             slow = f"disturbances decay by e in up to {self.slowest_return:.3g}"
@@ -404,10 +410,18 @@ def _labelled(
         slowest_return=max(run.return_times.values(), default=0.0),
         followed=run.followed,
         transient=run.transient,
+        reasons=(*run.reasons, *_outside_domain(field, np.concatenate([sample, grid]))),
         effort=Effort(n_sample + len(grid), 0, run.field.points, budget, run.exhausted),
         state_names=tuple(field.state_names),
         units=state_labels(field)[1],
     )
+
+
+def _outside_domain(field: VectorField, x: np.ndarray) -> list[str]:
+    """That the field is undefined at some of the states (n, d), in words."""
+    with np.errstate(all="ignore"):
+        undefined = int((~np.isfinite(field(x)).all(axis=1)).sum())
+    return [f"the field is undefined at {undefined} of {len(x)} states"] if undefined else []
 
 
 def _section(
@@ -467,6 +481,7 @@ class Labelling:
         self.slow: list[_Slow] = []
         self.return_times: dict[int, float] = {}
         self.followed, self.transient = 0.0, 0
+        self.reasons: list[str] = []
         slowest = self._find_attractors()
         decays = min(_LONGEST_DECAYS / self._slowest_rate(), 30.0 * _LONGEST * self.unit)
         longest = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest, decays)
@@ -488,6 +503,12 @@ class Labelling:
         # at the edge of the field's domain there are no rates on both sides, and so no trap
         smooth = np.isfinite(field.jacobian(roots)).all(axis=(1, 2))
         attracting = smooth & (slowest * self.unit < -_SLOWEST)
+        at_zero = points.is_root & (points.kind == Kind.DEGENERATE)
+        if (points.status == PointStatus.NOT_ISOLATED).any():
+            self.reasons.append("fixed points that lie side by side, a continuum, are no attractors here")
+        elif at_zero.any():
+            degenerate = counted(int(at_zero.sum()), "degenerate fixed point")
+            self.reasons.append(f"{degenerate} may attract, but more slowly than at any rate")
         for i in np.flatnonzero(attracting):
             sink = Sink(self.field, roots[i], np.delete(roots, i, axis=0), region)
             self.return_times[len(self.attractors)] = float(-1.0 / slowest[i])
@@ -634,6 +655,7 @@ class Labelling:
             if closed == len(some):
                 # None contracts: they go round in families of closed orbits, however long one waits.
                 self.t_max = min(self.t_max, _RECURRENT_AFTER * self.unit)
+                self.reasons.append("trajectories go round in families of closed orbits")
             if sets or closed or not len(paths):
                 return
 

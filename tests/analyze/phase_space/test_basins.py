@@ -288,3 +288,23 @@ def test_result():
 def test_refusals(options, message):
     with pytest.raises(ValueError, match=message):
         basins(CallableField(bent, 2), [(-2, 2), (-1, 1)], **options)
+
+
+@pytest.mark.parametrize(
+    "rates, box, reason",
+    [
+        (["-x0**3"], [(-2, 2)], "1 degenerate fixed point may attract, but more slowly than at any rate"),
+        (["x0*log(2/x0) - 0.2*x0"], [(-1, 4)], "the field is undefined at 28 of 140 states"),
+        (["x1", "x0 - x0**3"], [(-2, 2)] * 2, "trajectories go round in families of closed orbits"),
+        (["-x0*x1", "-x1"], [(-2, 2)] * 2, "fixed points that lie side by side, a continuum"),
+    ],
+)
+def test_undecided_states_have_a_reason(rates, box, reason):
+    size = {"resolution": 40 if len(rates) == 1 else 8, "n_sample": 100 if len(rates) == 1 else 32}
+    found = basins(SymbolicField(rates), Region(box), **size)
+    assert (found.labels == BasinLabel.UNDECIDED).any()
+    assert f"Undecided: {reason}" in str(found)
+    everywhere = basins(
+        SymbolicField(["-x0"] + ["-x1"] * (len(rates) - 1)), Region([(-2, 2)] * len(rates)), **size
+    )
+    assert "Undecided" not in str(everywhere)
