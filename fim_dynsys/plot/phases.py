@@ -94,6 +94,7 @@ def resilience(result: Resilience, ax: Axes | None = None) -> Drawing:
     Drawing
         Artists named ``share``, ``shock`` and ``return_time``.
     """
+    new_figure = ax is None
     panels = given_axes(new_axes(3, size=(7.0, 7.0)) if ax is None else ax, 3, "resilience")
     artists: dict[str, tuple[Artist, ...]] = {}
     texts = {"share": "share of the region", "shock": "smallest fatal shock", "return_time": "return time"}
@@ -104,7 +105,8 @@ def resilience(result: Resilience, ax: Axes | None = None) -> Drawing:
             here = np.isfinite(result.places[k, :, 0])
             color = _COLORS[k % len(_COLORS)]
             values = getattr(result, name)[k, here]
-            drawn += panel.plot(result.values[here], values, "o-", color=color, markersize=3)
+            label = f"{k}: {result.kinds[k]}"
+            drawn += panel.plot(result.values[here], values, "o-", color=color, markersize=3, label=label)
             low, high = bands[k, here].T
             drawn.append(
                 panel.fill_between(result.values[here], low, high, color=color, alpha=0.25, linewidth=0)
@@ -112,4 +114,6 @@ def resilience(result: Resilience, ax: Axes | None = None) -> Drawing:
         panel.set_ylabel(text)
         artists[name] = tuple(drawn)
     panels[-1].set_xlabel(result.parameter)
+    if new_figure:
+        add_legend(panels)
     return Drawing(tuple(panels), artists)

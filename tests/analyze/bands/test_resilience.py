@@ -41,7 +41,10 @@ def test_two_wells_along_a_tilt_are_their_closed_forms():
     tilted = np.sort(np.roots([-1, 0, 1, 0.21]).real)
     assert high - low == pytest.approx(2 * abs(held.shock[left, 1] - (tilted[1] - tilted[0])), rel=0.05)
     assert "smallest shock" in str(held) and held.to_xarray()["shock_drawn"].shape == (2, 2, 4)
-    assert set(held.plot().artists) == {"share", "shock", "return_time"}
+    drawing = held.plot()
+    assert set(drawing.artists) == {"share", "shock", "return_time"}
+    named = [text.get_text() for text in drawing.axes[0].figure.legends[0].get_texts()]
+    assert named == [f"{k}: {kind}" for k, kind in enumerate(held.kinds)]
 
 
 def test_the_smallest_shock_in_the_plane_is_the_distance_to_a_curved_boundary():
