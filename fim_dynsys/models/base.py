@@ -62,7 +62,7 @@ from fim_dynsys.models.inputs import (
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
 from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.rates import check_rates, informed_by_rates, of_rates_alone, warn_of_units
-from fim_dynsys.models.relative import checked_names, relative_errors
+from fim_dynsys.models.relative import checked_names, over_decades, relative_errors
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.models.trust import Rivals, deviation_by_errors, deviation_elsewhere, together
@@ -358,7 +358,17 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             self._sigma = given.get("sigma")
             self._adopt(field, trajectories)
         self._warn_of_problems("fit")
+        if "sigma" in self.takes and not given and self.field_.fit_info.to_precision is None:
+            self._warn_of_decades(trajectories)
         return self
+
+    def _warn_of_decades(self, trajectories: Trajectories) -> None:
+        if names := over_decades(trajectories):
+            warn(
+                f"{self._caller}.fit: values of {', '.join(names)} span decades, with errors in proportion; "
+                f"log={names} counts small values as much as large ones.",
+                DataWarning,
+            )
 
     def _between_switches(
         self, field: DrivenField, trajectories: Trajectories

@@ -10,6 +10,8 @@ from fim_dynsys.trajectories.container import Trajectories
 _FEWEST = 9  # samples of a trajectory from which its noise is estimated
 _SMALL = 1e-3  # of a state's size: smaller values count as so large, for fits cannot weigh endless decades
 _LEAST = 1e-3  # relative error: nothing is asked beyond
+_DECADES, _LOW = 30.0, 0.1  # ratio of the largest value to this quantile, from which small values matter too
+_ADDITIVE = 0.2  # share of the noise variance that does not grow with the values
 
 
 def checked_names(caller: str, log: Sequence[str], trajectories: Trajectories) -> tuple[str, ...]:
@@ -72,6 +74,21 @@ def relative_errors(
             values = np.hypot(np.nan_to_num(x[:, j]), _SMALL * size) if name in log else size
             own[:, j] = max(level, _LEAST) * values
     return errors, relative
+
+
+def over_decades(trajectories: Trajectories) -> list[str]:
+    """Positive states whose values span decades, with errors in proportion to them rather than alike."""
+    found = []
+    for j, name in enumerate(trajectories.state_names):
+        seen = [(t[np.isfinite(x[:, j])], x[np.isfinite(x[:, j]), j]) for t, x in trajectories.arrays()]
+        whole = [(t, x) for t, x in seen if len(t) >= _FEWEST]
+        values = np.concatenate([x for _, x in seen])
+        if not whole or values.min() <= 0.0 or values.max() < _DECADES * np.quantile(values, _LOW):
+            continue
+        noise = noise_model([(_from_zero(t), x[:, None] / values.max()) for t, x in whole])
+        if noise.share[0] < _ADDITIVE and noise.level[0] > _LEAST * noise.rms[0]:
+            found.append(name)
+    return found
 
 
 def _from_zero(t: np.ndarray) -> np.ndarray:

@@ -1,5 +1,7 @@
 """States over decades: samples weigh by relative errors, and equations stay those of the states."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -114,3 +116,20 @@ def test_samples_without_logarithms_are_an_error(record):
         fim_dynsys.load("fim-ode").fit(record[1][:8], T[:8], feature_names=NAMES, log=NAMES)
     with pytest.raises(ValueError, match="expected no log"):
         fim_dynsys.load("sindy").fit(record[1], T, feature_names=NAMES, log=NAMES)
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_logarithms_are_advised_where_errors_are_relative_over_decades(relative):
+    t, rng = np.linspace(0, 20, 40), np.random.default_rng(0)
+    path = 1e4 * np.exp(-0.4 * t)
+    noisy = (
+        path * np.exp(0.05 * rng.standard_normal(40))
+        if relative
+        else path + 100 * np.abs(rng.normal(size=40))
+    )
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        fim_dynsys.load("fim-ode").fit(noisy, t, feature_names=["c"])
+        fim_dynsys.load("fim-ode").fit(noisy, t, feature_names=["c"], log=["c"])
+    advised = [one for one in heard if "log=['c'] counts small values" in str(one.message)]
+    assert len(advised) == relative
