@@ -22,6 +22,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba
 from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from fim_dynsys.errors import CacheWarning, warn
@@ -57,7 +58,7 @@ class _OnDisk(FunctionCache):
     since = 0.0  # when this function began to be compiled
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        target_context.refresh()
+        rtsys.initialize(target_context)  # all that loaded code needs; what compiles refreshes the context
         codegen = target_context.codegen()
         places = {"kept": self.path(sig, codegen.magic_tuple())}
         if _runs_built(codegen):
