@@ -1,6 +1,7 @@
 """Which column is the time, and where a new trajectory begins."""
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ _TIME = re.compile(
 _UNITS = {
     "s": r"s|sec|secs|seconds?|sekunden?|segundos?|secondes?|x-axis",
     "ms": r"ms|msec|milliseconds?|millis",
-    "us": r"us|usec|microseconds?|micros",
+    "us": r"[uµμ]s|usec|microseconds?|micros",
     "ns": r"ns|nsecs?|nanos|nanoseconds?",
     "min": r"min|mins|minutes?|minuten?|minutos?",
     "h": r"h|hr|hrs|hours?|stunden?|heures?|horas?",
@@ -30,6 +31,9 @@ _UNITS = {
     "generation": r"generations?",
 }
 _IN_UNITS = {unit: re.compile(pattern, re.IGNORECASE) for unit, pattern in _UNITS.items()}
+_TEMPERATURES = re.compile(
+    r"[°º] ?[cfk]?|[ckf]|deg(rees?)?[ .]?[cfk]?|(degrees? )?(celsius|kelvin|fahrenheit)", re.IGNORECASE
+)
 _AGES = re.compile(r"age|alter|âge|edad", re.IGNORECASE)
 _COUNTERS = re.compile(
     r"(frames?|samples?|steps?|index|idx|scans?|cycles?|records?|points?|obs|observation|no|nr|num|number|"
@@ -53,14 +57,30 @@ def _words(label: str) -> str:
     return " ".join(re.sub(r"[_\s]+", " ", split_name(label)[0]).split())
 
 
-def is_time_name(label: str) -> bool:
-    """Whether a column is called time, or date; the last part of ``header.stamp`` and ``Run 1: Time`` is."""
-    words = _words(label)
+def is_time_name(label: str, unit: str = "") -> bool:
+    """Whether a column is called time, or date; the last part of ``header.stamp`` and ``Run 1: Time`` is.
+
+    A column in a unit of temperature is none, nor is ``T`` in any but a unit of time: a torque, a tension.
+    """
+    words, unit = _words(label), unit or split_name(label)[1]
+    if _TEMPERATURES.fullmatch(unit) or (words == "T" and unit and not unit_of_name(unit)):
+        return False
     if not _TIME.fullmatch(words) and re.search(r"[.:]", words):
         words = re.split(r"[.:]", words)[-1].strip()
     return _TIME.fullmatch(words) is not None or (
         _TIME.fullmatch(words.rsplit(" ", 1)[0]) is not None and (words.rsplit(" ", 1)[-1] in _UNITS)
     )
+
+
+def may_be_temperature(label: str, unit: str = "") -> bool:
+    """Whether a column is called ``T`` without a unit: a temperature, or the time where no other is."""
+    return _words(label) == "T" and not (unit or split_name(label)[1])
+
+
+def time_columns(columns: Iterable[str], units: Mapping[str, str]) -> list[str]:
+    """Columns that are called time or by a unit of it; ``T`` stands last, for it may be a temperature."""
+    called = [c for c in columns if is_time_name(c, units.get(c, "")) or is_unit_name(c)]
+    return sorted(called, key=lambda c: may_be_temperature(c, units.get(c, "")))
 
 
 def unit_of_name(label: str) -> str:

@@ -58,12 +58,21 @@ def find_times(
     dated = [c for c in frame if dates.looks_dated(frame[c])]
     if options.time_format is not None:
         dated = [c for c in frame if dates.fits_format(frame[c], options.time_format)] or dated
-    by_name = [c for c in frame if clocks.is_time_name(c) or c in dated]
+    called = [c for c in frame if clocks.is_time_name(c, table.units.get(c, ""))]
+    hot = [c for c in called if clocks.may_be_temperature(c, table.units.get(c, "")) and c not in dated]
+    by_name = [c for c in frame if (c in called or c in dated) and c not in hot]
     found = _among(table, frame, by_name, groups, options, notes)
-    if found is None:
-        timed = [c for c, unit in table.units.items() if clocks.unit_of_name(unit) and c in frame]
-        by_unit = [c for c in frame if (clocks.is_unit_name(c) or c in timed) and is_numeric(frame[c])]
-        found = _among(table, frame, by_unit, groups, options, notes, strict=False)
+    timed = [c for c, unit in table.units.items() if clocks.unit_of_name(unit) and c in frame]
+    by_unit = [c for c in frame if (clocks.is_unit_name(c) or c in timed) and is_numeric(frame[c])]
+    # A substrate is called S as often as a temperature T: such letters are the last to be units.
+    letters = [c for c in by_unit if len(c) == 1 and c.isupper() and c not in timed]
+    for columns in ([c for c in by_unit if c not in letters], hot, letters):
+        if found is None:
+            found = _among(table, frame, columns, groups, options, notes, strict=False)
+    if found is not None and found.columns[0] in hot:
+        clock = _grows(found.values, groups)
+        if found.values[0] != 0 and not (clock is not None and clock.even):
+            notes.decide(f"time: {found.columns[0]!r}, unless it is a temperature (time=, step=)")
     if found is None:
         _refuse_fallen(frame, groups)
         found = _stepped(frame, notes)
@@ -73,6 +82,8 @@ def find_times(
         return Times(table.step * _places(len(frame), groups), "s", tuple(numbered[:1]))
     if found is None:
         found = _by_shape(table, frame, groups, options, notes)
+    if found is None and hot and is_numeric(frame[hot[0]]):
+        _refuse_order(hot[0], numbers_of(frame[hot[0]]), groups, hot)
     if found is not None and found.unit == "s":
         found = with_fractions(found, frame, notes)
     if found is None:

@@ -69,10 +69,9 @@ def _grow_within(table: Table, columns: Sequence[str]) -> bool:
     groups = codes(table.frame, columns)
     if groups is None or (groups.max() + 1) * _SPARE > len(groups):
         return False
-    for column in table.frame:
+    for column in clocks.time_columns(table.frame, table.units):
         values = numbers_of(table.frame[column])
-        called = clocks.is_time_name(column) or clocks.is_unit_name(column)
-        if called and np.isfinite(values).all():
+        if np.isfinite(values).all():
             return all((np.diff(values[groups == k]) > 0).all() for k in range(groups.max() + 1))
     return False
 
@@ -84,9 +83,7 @@ def _words(name: str) -> str:
 def _restarts_with(table: Table, name: str, options: Options) -> bool:
     """Whether a column of labels is needed for the times to grow."""
     codes_of_column = pd.factorize(table.frame[name])[0]
-    for column in table.frame:
-        if column == name or not (clocks.is_time_name(column) or clocks.is_unit_name(column)):
-            continue
+    for column in clocks.time_columns(table.frame.columns.drop(name), table.units):
         values = numbers_of(table.frame[column])
         if dates.looks_dated(table.frame[column]):
             values = dates.as_seconds(column, table.frame[column], options, Notes())

@@ -1,0 +1,55 @@
+"""Which column is the time, where names alone do not say it."""
+
+import numpy as np
+import pytest
+
+from fim_dynsys import Trajectories
+from fim_dynsys.errors import ReadingWarning
+
+K = np.arange(60.0)
+WARMING = 20 + 10 * np.log1p(K)
+
+
+def written(folder, header: str, *columns, name: str = "a.csv"):
+    path = folder / name
+    cells = [[c if isinstance(c, str) else f"{c:.6g}" for c in column] for column in columns]
+    path.write_text(header + "\n" + "".join(",".join(row) + "\n" for row in zip(*cells, strict=True)))
+    return path
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["seconds,T", "hours,T (°C)", "min,T", "day,T", "Year,T", "s,T", "age,T", "Zeit,T", "T (s),T [K]"],
+)
+@pytest.mark.parametrize("temperature", [WARMING, 20 + 0.5 * K, 20 + np.sin(K)])
+def test_a_temperature_is_not_the_time(header, temperature, tmp_path):
+    data = Trajectories.from_file(written(tmp_path, header, K, temperature))
+    (t, x), *more = data.arrays()
+    assert not more and data.state_names[0].startswith("T")
+    np.testing.assert_array_equal(t, K)
+    np.testing.assert_allclose(x[:, 0], temperature, rtol=1e-5)
+
+
+@pytest.mark.parametrize("header", ["x,t (°C)", "x,T [N m]", "x,T (K)"])
+def test_a_column_in_another_unit_than_of_time_is_not_the_time(header, tmp_path):
+    with pytest.warns(ReadingWarning, match="time: row numbers"):
+        data = Trajectories.from_file(written(tmp_path, header, np.sin(K), WARMING))
+    assert len(data.state_names) == 2
+
+
+def test_t_alone_is_the_time_and_questioned_where_it_may_be_a_temperature(tmp_path):
+    data = Trajectories.from_file(written(tmp_path, "T,S,x", 0.1 * K, np.log1p(K), np.sin(K)))
+    np.testing.assert_allclose(data.arrays()[0][0], 0.1 * K)
+    assert data.state_names == ("S", "x")
+    with pytest.warns(ReadingWarning, match="'T', unless it is a temperature"):
+        Trajectories.from_file(written(tmp_path, "T,x", WARMING, np.sin(K)))
+    with pytest.raises(ValueError, match=r"times that grow in column 'T'.*step="):
+        Trajectories.from_file(written(tmp_path, "T,x", 20 + np.sin(K), np.cos(K)))
+
+
+def test_a_temperature_does_not_hide_where_trajectories_begin(tmp_path):
+    label = ["a"] * 30 + ["b"] * 30
+    data = Trajectories.from_file(
+        written(tmp_path, "T,batch,hours,x", 20 + np.sin(K), label, K % 30, np.cos(K))
+    )
+    assert len(data) == 2 and data.state_names == ("T", "x")
