@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from fim_dynsys.trajectories.reading.clocks import step_of_name
+import pandas as pd
+
+from fim_dynsys.trajectories.reading.clocks import clock_of, counts_rows, step_of_name
 from fim_dynsys.trajectories.reading.contents import looks_like
 from fim_dynsys.trajectories.reading.lines import (
     BLANKS,
@@ -15,7 +17,14 @@ from fim_dynsys.trajectories.reading.lines import (
     splitter,
 )
 from fim_dynsys.trajectories.reading.names import find_names
-from fim_dynsys.trajectories.reading.numbers import bare_number, is_date, is_missing, is_number, marks
+from fim_dynsys.trajectories.reading.numbers import (
+    as_numbers,
+    bare_number,
+    is_date,
+    is_missing,
+    is_number,
+    marks,
+)
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 
 _LINES = 400  # of the head that are looked at
@@ -116,6 +125,9 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
     names, units, clock = find_names(
         name, lines, comments, first, separator, width, rows, kinds, options, notes
     )
+    if names is None and options.names is None and _numbers_columns(name, rows[first:], decimal):
+        notes.decide("skipped a line that numbers the columns (names=)")
+        first += 1
     if decimal != "." or thousands:
         notes.say(
             f"decimal {'comma' if decimal == ',' else 'point'}"
@@ -208,6 +220,37 @@ def _first_row(rows: Sequence[list[str]], width: int, kinds: Sequence[str]) -> i
         if fits and 2 * sum(ahead) > len(ahead):
             return k
     return None
+
+
+def _numbers_columns(name: str, rows: Sequence[list[str]], decimal: str) -> bool:
+    """Whether the first row is 0, 1, 2, ... for columns without names, as pandas writes it above them.
+
+    Raises
+    ------
+    ValueError
+        Where it may as well be the first sample.
+    """
+    indexed = rows[0][0] == ""  # above the row numbers
+    cells = rows[0][indexed:]
+    if len(rows) <= _ROWS_AHEAD or len(cells) + indexed < 2 or not all(map(is_number, cells)):
+        return False
+    numbers = as_numbers(pd.Series(cells), decimal)[0]
+    if numbers[0] not in (0.0, 1.0) or not counts_rows(numbers):
+        return False
+    times = as_numbers(pd.Series([row[0] for row in rows if row]), decimal)[0]
+    whole, below = clock_of(times), clock_of(times[1:])
+    if indexed or (below is not None and not below.repeats and (whole is None or whole.repeats)):
+        return True
+    if whole is not None and not whole.repeats:  # the first column goes on from there, as the time does
+        return below is not None and below.even and not whole.even
+    others = [cell for row in rows[1:] for cell in row if is_number(cell)]
+    if all(cell.isdigit() for cell in cells) and not any(cell.lstrip("+-").isdigit() for cell in others):
+        raise refusal(
+            "names or samples in the first row",
+            f"{', '.join(cells)} in {name!r}, which may number the columns",
+            "delete that row if it does, give names= if it is a sample",
+        )
+    return False
 
 
 def _stated_step(lines: Sequence[str]) -> float | None:

@@ -1,0 +1,49 @@
+"""A first line of numbers: names of columns, or a sample."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fim_dynsys import Trajectories
+from fim_dynsys.errors import ReadingWarning
+
+T = np.linspace(0, 12, 121)
+X = np.stack([np.cos(T), -np.sin(T)], axis=1)
+
+
+@pytest.mark.parametrize("index", [False, True])
+@pytest.mark.parametrize(("start", "size"), [(0, 1), (1, 1), (0, 300), (0, 0.01)])
+def test_numbers_that_pandas_writes_above_columns_are_no_sample(start, size, index, tmp_path):
+    pd.DataFrame(np.c_[T + start, size * X]).to_csv(tmp_path / "a.csv", index=index)
+    with pytest.warns(ReadingWarning, match="a line that numbers the columns"):
+        data = Trajectories.from_file(tmp_path / "a.csv")
+    np.testing.assert_allclose(data.arrays()[0][0], T + start)
+    np.testing.assert_allclose(data.arrays()[0][1], size * X)
+
+
+def test_numbers_above_states_alone_are_skipped_beside_row_numbers_and_refused_without(tmp_path):
+    pd.DataFrame(X).to_csv(tmp_path / "a.csv")
+    with pytest.warns(ReadingWarning):
+        assert len(Trajectories.from_file(tmp_path / "a.csv").arrays()[0][0]) == 121
+    pd.DataFrame(X).to_csv(tmp_path / "b.csv", index=False)
+    with pytest.raises(ValueError, match="which may number the columns; delete that row if it does"):
+        Trajectories.from_file(tmp_path / "b.csv")
+    with pytest.warns(ReadingWarning):
+        data = Trajectories.from_file(tmp_path / "b.csv", names=["x", "v"])
+    assert data.arrays()[0][1][0].tolist() == [0, 1] and len(data.arrays()[0][0]) == 122
+
+
+@pytest.mark.parametrize("times", [T, T**2])
+def test_a_first_sample_that_reads_as_numbers_of_columns_is_kept(times, tmp_path):
+    rows = np.c_[times, 1 + np.sin(T), 1 + np.cos(T)]
+    (tmp_path / "a.csv").write_text("".join(f"{a:.12g},{b:.12g},{c:.12g}\n" for a, b, c in rows))
+    assert (tmp_path / "a.csv").read_text().startswith("0,1,2\n")
+    if times is T:
+        data = Trajectories.from_file(tmp_path / "a.csv")
+        np.testing.assert_allclose(data.arrays()[0][1], rows[:, 1:], rtol=1e-9)
+    else:
+        with pytest.raises(ValueError, match="'column 1' grows unevenly"):
+            Trajectories.from_file(tmp_path / "a.csv")
+    np.savetxt(tmp_path / "b.csv", np.c_[np.sin(T), np.cos(T)], delimiter=",")
+    with pytest.warns(ReadingWarning, match="row numbers"):
+        assert len(Trajectories.from_file(tmp_path / "b.csv").arrays()[0][0]) == 121
