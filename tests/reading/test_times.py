@@ -53,3 +53,42 @@ def test_a_temperature_does_not_hide_where_trajectories_begin(tmp_path):
         written(tmp_path, "T,batch,hours,x", 20 + np.sin(K), label, K % 30, np.cos(K))
     )
     assert len(data) == 2 and data.state_names == ("T", "x")
+
+
+def dated(folder, dates, **options):
+    path = written(folder, "Date,x", list(dates), np.cos(np.arange(len(dates))))
+    return Trajectories.from_file(path, **options).arrays()[0][0] / 86_400
+
+
+@pytest.mark.parametrize("mark", "-/.")
+def test_years_of_two_digits_stand_first_where_their_days_are_even(mark, tmp_path):
+    days = [f"21{mark}02{mark}{k:02d}" for k in range(1, 29)]
+    with pytest.warns(ReadingWarning, match="dates with the year first"):
+        np.testing.assert_allclose(dated(tmp_path, days), np.arange(28))
+    uneven = [days[k] for k in (0, 2, 3, 9, 11, 20)]
+    with pytest.warns(ReadingWarning, match="dates with the year first"):
+        np.testing.assert_allclose(dated(tmp_path, uneven), [0, 2, 3, 9, 11, 20])
+    hourly = [f"{day} {hour:02d}:00" for day in days for hour in range(24)]
+    with pytest.warns(ReadingWarning, match="dates with the year first"):
+        np.testing.assert_allclose(dated(tmp_path, hourly), np.arange(28 * 24) / 24)
+    with pytest.warns(ReadingWarning, match="2 trajectories"):
+        np.testing.assert_allclose(dated(tmp_path, 2 * days), np.arange(28))
+    assert dated(tmp_path, days, dayfirst=True)[-1] == 9861
+
+
+@pytest.mark.parametrize("mark", "-/.")
+def test_years_of_two_digits_stand_last_where_their_days_are_even(mark, tmp_path):
+    days = [f"{k:02d}{mark}02{mark}21" for k in range(1, 29)]
+    np.testing.assert_allclose(dated(tmp_path, days), np.arange(28))
+    uneven = [days[k] for k in (0, 2, 3, 9, 11, 20)]
+    np.testing.assert_allclose(dated(tmp_path, uneven), [0, 2, 3, 9, 11, 20])
+    months = [f"02{mark}{k:02d}{mark}21" for k in range(1, 29)]
+    if mark != ".":
+        np.testing.assert_allclose(dated(tmp_path, months), np.arange(28))
+
+
+def test_days_that_go_on_in_the_next_year_say_where_the_year_stands(tmp_path):
+    days = ["21-12-30", "21-12-31", "22-01-01", "22-01-02"]
+    np.testing.assert_allclose(dated(tmp_path, days), np.arange(4))
+    np.testing.assert_allclose(dated(tmp_path, ["99-12-30", "99-12-31", "00-01-01"]), np.arange(3))
+    np.testing.assert_allclose(dated(tmp_path, [f"21-2-{k}" for k in range(1, 29)]), np.arange(28))

@@ -8,7 +8,7 @@ import pandas as pd
 from fim_dynsys.trajectories.reading.columns import is_numeric
 from fim_dynsys.trajectories.reading.numbers import is_date
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
-from fim_dynsys.trajectories.reading.periods import as_stamps, with_months_in_english
+from fim_dynsys.trajectories.reading.periods import as_stamps, with_century, with_months_in_english
 
 _DAY = 86_400.0  # seconds
 _CLOCK = re.compile(r"\d{1,3}:\d{2}:\d{2}(?:[.,]\d+)?")
@@ -17,7 +17,7 @@ _STOPWATCH = re.compile(r"\d+:\d{2}[.,]\d+")
 _HALF_DAYS = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)? ?[AaPp]\.?[Mm]\.?")
 _HOURS_MINUTES = re.compile(r"(\d{1,3}):(\d{2})")
 _PARTS = {"%H:%M": (3600.0, 60.0), "%M:%S": (60.0, 1.0)}  # in seconds
-_NUMERIC = re.compile(r"^(\d{1,2})([/.-])(\d{1,2})\2(\d{2,4})")
+_NUMERIC = re.compile(r"^(\d{1,2})([/.-])(\d{1,2})\2(\d{1,4})")
 # Numbers of this size are seconds, milliseconds, ... since 1970: from the year 1973 on.
 _SPELLED = (
     (1900_01_01, 2100_12_31, "%Y%m%d"),
@@ -190,6 +190,12 @@ def _by_order_of_days(
     """``1/2/2024``: the first or the second of February, by what the dates themselves admit."""
     first, second = numeric[0].astype(int), numeric[2].astype(int)
     dayfirst = options.dayfirst
+    if dayfirst is None and _is_year_first(numeric, notes):
+        year = with_century(first).astype(str)
+        iso = year + "-" + numeric[2].str.zfill(2) + "-" + numeric[3].str.zfill(2)
+        return pd.to_datetime(
+            iso + text.dropna().str.replace(_NUMERIC, "", regex=True), format="mixed"
+        ).reindex(text.index)
     if dayfirst is None and (numeric[1] == ".").all():
         dayfirst = True
     if dayfirst is None and (first.max() > 12) != (second.max() > 12):
@@ -210,6 +216,28 @@ def _by_order_of_days(
         return pd.to_datetime(text, format="mixed", dayfirst=True)
     notes.say(f"dates with the {'day' if dayfirst else 'month'} first")
     return pd.to_datetime(text, format="mixed", dayfirst=dayfirst)
+
+
+def _is_year_first(numeric: pd.DataFrame, notes: Notes) -> bool:
+    """Whether dates like ``21-02-03`` begin with the year: these days grow, evenly or over a shorter time."""
+    if numeric[0].str.len().min() < 2 or numeric[3].str.len().max() > 2:
+        return False
+    first, second, third = (numeric[k].astype(int) for k in (0, 2, 3))
+    orders = {"year": (first, second, third), "day": (third, second, first), "month": (third, first, second)}
+    if numeric[3].str.len().min() < 2:  # no year is written so
+        orders = {"year": orders["year"]}
+    found = {}
+    for order, (year, month, day) in orders.items():
+        parts = pd.DataFrame({"year": with_century(year), "month": month, "day": day})
+        stamps = pd.to_datetime(parts, errors="coerce")
+        steps = np.diff(np.unique(stamps)) / np.timedelta64(1, "D")  # trajectories may start again
+        if stamps.notna().all() and len(steps):
+            found[order] = (not stamps.is_monotonic_increasing, bool(np.ptp(steps) > 0), float(steps.sum()))
+    if not found or min(found, key=lambda order: found[order]) != "year":
+        return False
+    doubtful = sum(falls == found["year"][0] for falls, *_ in found.values()) > 1
+    (notes.decide if doubtful else notes.say)("dates with the year first (dayfirst=, time_format=)")
+    return True
 
 
 def _spelled(values: np.ndarray) -> np.ndarray | None:

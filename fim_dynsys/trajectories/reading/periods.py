@@ -39,6 +39,11 @@ _DAY = re.compile(rf"(?P<day>\d{{1,2}})\.? ?(?P<word>{_WORD})(?P<rest>,? \d{{4}}
 _CENTURY = 69  # years of two digits from here on are of the last century, as in POSIX
 
 
+def with_century(year: pd.Series) -> pd.Series:
+    """Years of two digits as whole ones, as POSIX reads them."""
+    return year + np.where(year >= _CENTURY, 1900, 2000)
+
+
 def month_of(word: str) -> int | None:
     """Number of a month by its name in one of five languages, whole or cut short; None for another word.
 
@@ -62,7 +67,7 @@ def as_stamps(text: pd.Series) -> pd.Series | None:
         parts = text.str.extract(form)
         year = pd.to_numeric(parts["year"] if "year" in parts else parts["short"]).astype("Int64")
         if "short" in parts:
-            year = year + np.where(year >= _CENTURY, 1900, 2000)
+            year = with_century(year)
         if "week" in parts:
             weeks = year.astype("string") + "-" + parts["week"].astype("string").str.zfill(2) + "-1"
             return pd.to_datetime(weeks, format="%G-%V-%u")
