@@ -80,6 +80,14 @@ def commas(cells=CELLS) -> list[list[str]]:
     return [[cell.replace(".", ",") for cell in row] for row in cells]
 
 
+def written(folder, header: str, *columns, name: str = "a.csv"):
+    """A file of columns of numbers or text below a header."""
+    path = folder / name
+    cells = [[c if isinstance(c, str) else f"{c:.6g}" for c in column] for column in columns]
+    path.write_text(header + "\n" + "".join(",".join(row) + "\n" for row in zip(*cells, strict=True)))
+    return path
+
+
 def text(content: str, encoding: str = "utf-8", **about: Any) -> Form:
     return Form(content.encode(encoding), **about)
 

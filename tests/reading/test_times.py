@@ -2,19 +2,13 @@
 
 import numpy as np
 import pytest
+from forms import written
 
 from fim_dynsys import Trajectories
 from fim_dynsys.errors import ReadingWarning
 
 K = np.arange(60.0)
 WARMING = 20 + 10 * np.log1p(K)
-
-
-def written(folder, header: str, *columns, name: str = "a.csv"):
-    path = folder / name
-    cells = [[c if isinstance(c, str) else f"{c:.6g}" for c in column] for column in columns]
-    path.write_text(header + "\n" + "".join(",".join(row) + "\n" for row in zip(*cells, strict=True)))
-    return path
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,22 @@ def clock_of(times: np.ndarray) -> Clock | None:
     return Clock(starts, even, bool((within == 0).any()))
 
 
+def clock_within(values: np.ndarray, groups: np.ndarray | None) -> Clock | None:
+    """The clock that values are, within groups where there are any."""
+    if groups is None:
+        return clock_of(values)
+    whole = None
+    for group in np.unique(groups):
+        times = values[groups == group]
+        if len(times) == 1 and np.isfinite(times).all():
+            continue
+        clock = clock_of(times)
+        if clock is None:
+            return None
+        whole = clock if whole is None or clock.repeats or not clock.even else whole
+    return whole
+
+
 def _resolution(times: np.ndarray) -> float:
     """A step of the last decimal that times are written with; 0 where it is finer than any that matters."""
     some = times[:: max(1, len(times) // 200)]

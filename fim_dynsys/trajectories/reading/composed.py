@@ -1,13 +1,13 @@
 """Times that several columns hold together, as dates and times of day, years and months."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from fim_dynsys.trajectories.reading import dates
+from fim_dynsys.trajectories.reading import clocks, dates, digits
 from fim_dynsys.trajectories.reading.columns import is_numeric, is_text, numbers_of
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted
 from fim_dynsys.trajectories.reading.periods import month_of
@@ -22,6 +22,8 @@ _PART_NAMES = {
     "minute": ("minute", "minutes", "min", "mn"),
     "second": ("second", "seconds", "sec", "s", "ss"),
 }
+_DAY = 86_400.0  # seconds
+_LEAP_YEAR = 2000  # stands for a year that no column holds
 _SECONDS = {"hour": 3600.0, "minute": 60.0, "second": 1.0}
 _OF_YEAR = ("doy", "day of year", "day_of_year", "dayofyear", "yday", "jday", "julian day", "jd")
 _FRACTIONS = {  # of a second, beside a column of whole seconds
@@ -57,15 +59,24 @@ class Times:
     columns: tuple[str, ...]
 
 
-def composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | None:
+def composed(
+    frame: pd.DataFrame,
+    units: Mapping[str, str],
+    groups: np.ndarray | None,
+    options: Options,
+    notes: Notes,
+) -> Times | None:
     """Times from a column of dates and one of times of day, or from years, months, days, hours, ... ."""
     days = [c for c in frame if dates.looks_dated(frame[c]) and not dates.is_time_of_day(frame[c])]
     hours = [c for c in frame if dates.is_time_of_day(frame[c])]
-    if len(days) == 1 and len(hours) == 1 and not pd.api.types.is_numeric_dtype(frame[days[0]].dtype):
+    if options.time_format is None:
+        frame, days, hours = _with_digits_as_text(frame, units, days, hours, notes)
+    if len(days) == 1 and len(hours) == 1:
         day, hour = days[0], hours[0]
-        if frame[day].astype(str).str.contains(":").any():
+        dated = frame[day].astype(str).str.strip()
+        if dated.str.contains(":").any():
             return None
-        joined = frame[day].astype(str).str.strip() + " " + frame[hour].astype(str).str.strip()
+        joined = dated + " " + frame[hour].astype(str).str.strip()
         notes.say(f"time: {day!r} and {hour!r} together")
         together = Times(dates.as_seconds(day, joined, options, notes), "s", (day, hour))
         return with_fractions(together, frame, notes)
@@ -75,6 +86,7 @@ def composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | Non
         seconds, unit = numbers_of(frame[whole]), frame[fraction].to_numpy(float) * scale
         notes.say(f"time: {quoted([whole, fraction])} together")
         return Times(seconds - seconds[0] + unit, "s", (whole, fraction))
+    lower = {column.lower() for column in frame}
     places = {
         part: column
         for part, names in _PART_NAMES.items()
@@ -83,6 +95,8 @@ def composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | Non
     }
     if {"MM", "mm"} <= set(frame.columns):  # months and minutes
         places |= {"month": "MM", "minute": "mm"}
+    if "max" in lower and places.get("minute", "").lower() == "min":  # the smallest and the largest value
+        del places["minute"]
     if "year" in places and numbers_of(frame[places["year"]]).max() < _CENTURY:
         del places["year"]
     if len(days) == 1 and {"hour"} <= set(places) and frame[days[0]].duplicated().any():
@@ -96,6 +110,10 @@ def composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | Non
         of_weeks = _by_week(frame, places["year"], week, notes)
         if of_weeks is not None:
             return of_weeks
+    if week is not None and "day" in places and not {"year", "month"} & set(places):
+        of_days = _by_day_of_week(frame, week, places["day"], groups, notes)
+        if of_days is not None:
+            return of_days
     chain = [part for part in _PARTS if part in places]
     of_year = next((c for c in frame if c.lower() in _OF_YEAR and is_numeric(frame[c])), None)
     if of_year is not None and "year" in places and not {"month", "day"} & set(places):
@@ -104,22 +122,85 @@ def composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | Non
         chain = []  # hours of an unknown day
     if {"month", "hour"} <= set(chain) and "day" not in chain:
         chain = []
-    if len(chain) < 2 or frame[places[chain[0]]].is_unique or not _are_parts(frame, places, chain):
+    if "day" in chain and "hour" not in chain:  # minima and seconds are no parts of a day alone
+        chain = chain[: chain.index("day") + 1]
+    clock = hours[0] if len(hours) == 1 and not days and chain[-1:] == ["day"] else None
+    columns = (*(places[part] for part in chain), *([clock] if clock else []))
+    if len(columns) < 2 or not _are_parts(frame, places, chain):
         return None
-    notes.say(f"time: {quoted(places[p] for p in chain)} together")
-    columns = tuple(places[p] for p in chain)
-    if chain[:2] == ["year", "month"]:
-        numbers = {
-            part: frame[places[part]].astype(int) if part != "second" else frame[places[part]]
-            for part in chain
-        }
-        stamps = pd.to_datetime(pd.DataFrame({"day": 1} | numbers, index=frame.index))
-        return Times(dates.as_seconds(columns[0], stamps, options, notes), "s", columns)
-    if all(part in _SECONDS for part in chain):
-        return Times(
-            np.asarray(sum(_SECONDS[p] * frame[places[p]].to_numpy(float) for p in chain)), "s", columns
-        )
-    return None
+    if clock is None and chain[:2] != ["day", "hour"] and frame[columns[0]].is_unique:
+        return None
+    return _by_parts(frame, chain, clock, columns, groups, options, notes)
+
+
+def _by_parts(
+    frame: pd.DataFrame,
+    chain: Sequence[str],
+    clock: str | None,
+    columns: tuple[str, ...],
+    groups: np.ndarray | None,
+    options: Options,
+    notes: Notes,
+) -> Times | None:
+    """Times from columns of the parts of a chain, with a time of day as text behind them or none."""
+    seconds = np.zeros(len(frame))
+    values = {part: numbers_of(frame[column]) for part, column in zip(chain, columns, strict=False)}
+    if clock is not None:
+        day = "2000-01-01 "  # any
+        since = pd.to_datetime(day + frame[clock].astype(str).str.strip(), errors="coerce")
+        seconds += ((since - pd.Timestamp(day)) / pd.Timedelta(1, "s")).to_numpy(float)
+    for part in set(chain) & set(_SECONDS):
+        seconds += _SECONDS[part] * values[part]
+    said = Notes()
+    if "month" in chain:
+        known = {part: values[part].astype(int) for part in chain if part not in _SECONDS}
+        dated = pd.DataFrame({"year": _LEAP_YEAR, "day": 1} | known, index=frame.index)
+        stamps = pd.to_datetime(dated, errors="coerce") + pd.to_timedelta(seconds, unit="s")
+        seconds = dates.as_seconds(columns[0], stamps, options, said)
+    elif "day" in chain:
+        seconds += _DAY * values["day"]
+    elif groups is None:
+        seconds = digits.past_midnight(seconds, said)
+    steps = np.diff(values[chain[0]])
+    within = np.ones(len(steps), dtype=bool) if groups is None else groups[1:] == groups[:-1]
+    grow = clocks.clock_within(seconds, groups) is not None or (steps[within] >= 0).all()
+    if not grow or not np.isfinite(seconds).all():
+        return None
+    notes.say(f"time: {quoted(columns)} together, in seconds")
+    for text in said.decided:
+        notes.decide(text)
+    if chain[0] == "month":
+        notes.decide("months and days of a leap year, for no column is the year")
+    return Times(seconds, "s", columns)
+
+
+def _with_digits_as_text(
+    frame: pd.DataFrame, units: Mapping[str, str], days: list[str], hours: list[str], notes: Notes
+) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """Dates like 20240501 as dates beside times of day, and times of day like 630 as such beside dates."""
+    called = [c for c in frame if is_numeric(frame[c]) and clocks.is_time_name(c) and c not in units]
+    stamps, clock = {}, {}
+    for column in called:
+        values = numbers_of(frame[column])
+        dated, seconds = digits.stamps_of(column, values), digits.times_of_day(values)
+        if not days and dated is not None and (dated == dated.dt.normalize()).all():
+            stamps[column] = dated
+        elif not hours and seconds is not None:
+            clock[column] = seconds
+    days, hours = days or list(stamps), hours or list(clock)
+    # Beside numbers of days, times fall on the next day.
+    numbered = not days and any(c.lower() in _PART_NAMES["day"] for c in frame)
+    numbered = numbered and all((np.diff(seconds) < 0).any() for seconds in clock.values())
+    if len(hours) != 1 or not (len(days) == 1 or numbered):
+        return frame, [c for c in days if c not in stamps], [c for c in hours if c not in clock]
+    if stamps:
+        frame = frame.assign(**{days[0]: stamps[days[0]].dt.strftime("%Y-%m-%d").to_numpy()})
+    if clock:
+        written = pd.to_datetime(clock[hours[0]], unit="s").strftime("%H:%M:%S")
+        frame = frame.assign(**{hours[0]: written.to_numpy()})
+    if stamps or clock:
+        notes.decide(f"digits of {quoted([*stamps, *clock])} read as dates and times of day")
+    return frame, days, hours
 
 
 def with_fractions(times: Times, frame: pd.DataFrame, notes: Notes) -> Times:
@@ -159,7 +240,7 @@ def _by_day_of_year(frame: pd.DataFrame, places: dict[str, str], of_year: str, n
     """Times from years, days of the year and what is finer."""
     years = pd.to_datetime(frame[places["year"]].astype(int).astype(str), format="%Y")
     seconds = ((years - years.iloc[0]) / pd.Timedelta(1, "s")).to_numpy(float)
-    seconds = seconds + 86_400.0 * numbers_of(frame[of_year])
+    seconds = seconds + _DAY * numbers_of(frame[of_year])
     finer = [part for part in _SECONDS if part in places]
     for part in finer:
         seconds = seconds + _SECONDS[part] * numbers_of(frame[places[part]])
@@ -177,22 +258,36 @@ def _by_week(frame: pd.DataFrame, year: str, week: str, notes: Notes) -> Times |
         return None
     # Mondays of the ISO calendar; a year that has no week 53 there goes on by seven days.
     first = pd.to_datetime(pd.Series(years.astype(int).astype(str)) + "-1-1", format="%G-%V-%u")
-    seconds = ((first - first.iloc[0]) / pd.Timedelta(1, "s")).to_numpy(float) + 7 * 86_400.0 * weeks
+    seconds = ((first - first.iloc[0]) / pd.Timedelta(1, "s")).to_numpy(float) + 7 * _DAY * weeks
     if not (np.diff(seconds) > 0).all():
         return None
     notes.say(f"time: {quoted([year, week])} together, in seconds since the first")
     return Times(seconds - seconds[0], "s", (year, week))
 
 
-def _are_parts(frame: pd.DataFrame, places: dict[str, str], chain: Sequence[str]) -> bool:
-    """Whether the smaller units start again where the larger ones go on."""
+def _by_day_of_week(
+    frame: pd.DataFrame, week: str, day: str, groups: np.ndarray | None, notes: Notes
+) -> Times | None:
+    """Times from weeks and their days, if these go on together."""
+    weeks, days = numbers_of(frame[week]), numbers_of(frame[day])
+    seconds = _DAY * (7 * weeks + days)
+    if not np.isfinite(seconds).all() or np.ptp(days) > 6 or clocks.clock_within(seconds, groups) is None:
+        return None
+    notes.say(f"time: {quoted([week, day])} together, in seconds")
+    return Times(seconds, "s", (week, day))
+
+
+def _are_parts(frame: pd.DataFrame, places: Mapping[str, str], chain: Sequence[str]) -> bool:
+    """Whether months and days are whole, and each part but the largest stays below its limit."""
     limits = {"month": (1, 12), "day": (1, 31), "hour": (0, 24), "minute": (0, 60), "second": (0, 60)}
-    for part in chain[1:]:
-        low, high = limits[part]
-        values = frame[places[part]].to_numpy(float)
-        if not (np.isfinite(values).all() and values.min() >= low and values.max() <= high):
+    for part in chain:
+        values = numbers_of(frame[places[part]])
+        if not np.isfinite(values).all() or (part not in _SECONDS and (values != np.floor(values)).any()):
             return False
-    return bool(np.all(np.diff(frame[places[chain[0]]].to_numpy(float)) >= 0))
+        low, high = limits.get(part, (-np.inf, np.inf))
+        if (part != chain[0] or part == "month") and (values.min() < low or values.max() > high):
+            return False
+    return True
 
 
 def with_months_as_numbers(table: Table, notes: Notes) -> Table:

@@ -6,27 +6,19 @@ import numpy as np
 import pandas as pd
 
 from fim_dynsys.trajectories.reading.columns import is_numeric
+from fim_dynsys.trajectories.reading.digits import past_midnight
 from fim_dynsys.trajectories.reading.numbers import is_date
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.periods import as_stamps, with_century, with_months_in_english
 
-_DAY = 86_400.0  # seconds
 _CLOCK = re.compile(r"\d{1,3}:\d{2}:\d{2}(?:[.,]\d+)?")
 _DAYS = re.compile(r"-?\d+ days?(?: \d{2}:\d{2}:\d{2}(?:\.\d+)?)?")  # as pandas writes durations
 _STOPWATCH = re.compile(r"\d+:\d{2}[.,]\d+")
 _HALF_DAYS = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)? ?[AaPp]\.?[Mm]\.?")
 _HOURS_MINUTES = re.compile(r"(\d{1,3}):(\d{2})")
 _PARTS = {"%H:%M": (3600.0, 60.0), "%M:%S": (60.0, 1.0)}  # in seconds
+_OF_DATES = re.compile("%[-#]?[YyGmdjbBcxDFUVW]")  # parts of a format of `strptime`
 _NUMERIC = re.compile(r"^(\d{1,2})([/.-])(\d{1,2})\2(\d{1,4})")
-# Numbers of this size are seconds, milliseconds, ... since 1970: from the year 1973 on.
-_SPELLED = (
-    (1900_01_01, 2100_12_31, "%Y%m%d"),
-    (1900_01_01_00_00, 2100_12_31_23_59, "%Y%m%d%H%M"),
-    (1900_01_01_00_00_00, 2100_12_31_23_59_59, "%Y%m%d%H%M%S"),
-)
-_MATLAB = (693_962.0, 767_011.0)  # days since the year 0: 1900 to 2100
-_EXCEL = (18_264.0, 73_051.0)  # days since 1900: 1950 to 2100
-_UNIX = ((1e8, 1e11, 1.0, "s"), (1e11, 1e14, 1e-3, "ms"), (1e14, 1e17, 1e-6, "us"), (1e17, 1e20, 1e-9, "ns"))
 
 
 def looks_dated(column: pd.Series) -> bool:
@@ -72,6 +64,8 @@ def as_seconds(label: str, column: pd.Series, options: Options, notes: Notes) ->
         if durations is not None:
             return durations
         column = _stamps(label, text, options, notes)
+        if options.time_format is not None and not _OF_DATES.search(options.time_format):
+            return past_midnight((column - column.dt.normalize()).to_numpy() / np.timedelta64(1, "s"), notes)
     if getattr(column.dt, "tz", None) is not None:
         column = column.dt.tz_convert(None)
     stamps = column.to_numpy()
@@ -101,11 +95,11 @@ def _durations(label: str, text: pd.Series, options: Options, notes: Notes) -> n
     if options.time_format in _PARTS and all(map(_HOURS_MINUTES.fullmatch, filled)):
         first, second = _PARTS[options.time_format]
         parts = text.str.extract(_HOURS_MINUTES).astype(float)
-        return _past_midnight(first * parts[0].to_numpy() + second * parts[1].to_numpy(), notes)
+        return past_midnight(first * parts[0].to_numpy() + second * parts[1].to_numpy(), notes)
     if options.time_format is not None:
         return None
     if all(map(_CLOCK.fullmatch, filled)):
-        return _past_midnight(
+        return past_midnight(
             pd.to_timedelta(text.str.replace(",", ".")).to_numpy() / np.timedelta64(1, "s"), notes
         )
     if all(map(_DAYS.fullmatch, filled)):
@@ -115,9 +109,7 @@ def _durations(label: str, text: pd.Series, options: Options, notes: Notes) -> n
         return pd.to_timedelta("0:" + text.str.replace(",", ".")).to_numpy() / np.timedelta64(1, "s")
     if all(map(_HALF_DAYS.fullmatch, filled)):
         stamps = pd.to_datetime("2000-01-01 " + text, format="mixed")
-        return _past_midnight(
-            (stamps - pd.Timestamp("2000-01-01")).to_numpy() / np.timedelta64(1, "s"), notes
-        )
+        return past_midnight((stamps - pd.Timestamp("2000-01-01")).to_numpy() / np.timedelta64(1, "s"), notes)
     if all(map(_HOURS_MINUTES.fullmatch, filled)):
         raise refusal(
             f"times that can be read in one way in column {label!r}",
@@ -125,14 +117,6 @@ def _durations(label: str, text: pd.Series, options: Options, notes: Notes) -> n
             'give time_format="%H:%M" or time_format="%M:%S"',
         )
     return None
-
-
-def _past_midnight(seconds: np.ndarray, notes: Notes) -> np.ndarray:
-    """Times of day that go on on the next day."""
-    falls = np.diff(seconds, prepend=seconds[:1]) < -_DAY / 2
-    if falls.any():
-        notes.decide(f"time of day passes midnight {int(falls.sum())} times")
-    return seconds + _DAY * np.cumsum(falls)
 
 
 def _stamps(label: str, text: pd.Series, options: Options, notes: Notes) -> pd.Series:
@@ -238,41 +222,3 @@ def _is_year_first(numeric: pd.DataFrame, notes: Notes) -> bool:
     doubtful = sum(falls == found["year"][0] for falls, *_ in found.values()) > 1
     (notes.decide if doubtful else notes.say)("dates with the year first (dayfirst=, time_format=)")
     return True
-
-
-def _spelled(values: np.ndarray) -> np.ndarray | None:
-    """Seconds since the first of numbers like 20240501 or 20240501123000, if all of them are dates."""
-    for low, high, form in _SPELLED:
-        if low <= values.min() and values.max() <= high:
-            text = pd.Series(values.astype(np.int64).astype(str))
-            stamps = pd.to_datetime(text, format=form, errors="coerce")
-            if stamps.notna().all():
-                return (stamps - stamps.iloc[0]).to_numpy() / np.timedelta64(1, "s")
-    return None
-
-
-def unix_seconds(label: str, values: np.ndarray, notes: Notes) -> np.ndarray | None:
-    """Seconds since the first of numbers that count from 1970 or spell a date; None for other numbers."""
-    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
-    if not len(finite):
-        return None
-    whole = bool(np.all(finite == np.floor(finite)))
-    if whole and len(finite) == len(values):
-        spelled = _spelled(finite)
-        if spelled is not None:
-            notes.decide(
-                "time: dates written as year, month, day, ... in one number; in seconds since the first"
-            )
-            return spelled
-    middle = float(np.median(finite))
-    low, high = float(finite.min()), float(finite.max())
-    matlab = not whole and _MATLAB[0] <= low and high <= _MATLAB[1]
-    if matlab or ("dat" in label.lower() and not whole and _EXCEL[0] <= low and high <= _EXCEL[1]):
-        by = "MATLAB" if matlab else "Excel"
-        notes.decide(f"{label!r} read as day numbers of {by}: time in seconds since the first")
-        return (values - finite[0]).astype(np.float64) * _DAY
-    for low, high, scale, unit in _UNIX:
-        if low <= middle < high:
-            notes.say(f"time: time stamps in {unit} since 1970, in seconds since the first")
-            return (values - finite[0]).astype(np.float64) * scale
-    return None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from fim_dynsys.trajectories.reading import clocks, dates
+from fim_dynsys.trajectories.reading import clocks, dates, digits
 from fim_dynsys.trajectories.reading.columns import is_numeric, numbers_of
 from fim_dynsys.trajectories.reading.composed import Times, composed, with_fractions
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
@@ -52,7 +52,7 @@ def find_times(
         if not any(note.startswith("time: ") for note in notes.done):
             notes.say(f"time: from {start:g} in steps of {step:g}, by the header")
         return Times(start + step * _places(len(frame), groups), "s", counting)
-    together = composed(frame, options, notes)
+    together = composed(frame, table.units, groups, options, notes)
     if together is not None:
         return together
     dated = [c for c in frame if dates.looks_dated(frame[c])]
@@ -70,7 +70,7 @@ def find_times(
         if found is None:
             found = _among(table, frame, columns, groups, options, notes, strict=False)
     if found is not None and found.columns[0] in hot:
-        clock = _grows(found.values, groups)
+        clock = clocks.clock_within(found.values, groups)
         if found.values[0] != 0 and not (clock is not None and clock.even):
             notes.decide(f"time: {found.columns[0]!r}, unless it is a temperature (time=, step=)")
     if found is None:
@@ -129,6 +129,9 @@ def _values(table: Table, column: str, options: Options, notes: Notes) -> tuple[
     values = table.frame[column]
     if dates.looks_dated(values) or (options.time_format is not None and not is_numeric(table.frame[column])):
         return dates.as_seconds(column, values, options, notes), "s"
+    if options.time_format is not None and is_numeric(values) and digits.are_digits(options.time_format):
+        text = digits.as_text(values, options.time_format)
+        return dates.as_seconds(column, text, options, notes), "s"
     if not is_numeric(table.frame[column]):
         raise refusal(
             f"numbers or dates in the time column {column!r}",
@@ -136,8 +139,9 @@ def _values(table: Table, column: str, options: Options, notes: Notes) -> tuple[
             "give time_format=",
         )
     unit = table.units.get(column) or clocks.unit_of_name(column)
-    if values.isna().sum() == 0 and clocks.is_time_name(column):
-        counted = dates.unix_seconds(column, values.to_numpy(), notes)
+    called = clocks.is_time_name(column) or unit in ("d", "month", "year")
+    if values.isna().sum() == 0 and called:
+        counted = digits.as_seconds(column, values.to_numpy(), column in table.units, notes)
         if counted is not None:
             return counted, "s"
     return values.to_numpy(dtype=np.float64, na_value=np.nan), unit
@@ -146,22 +150,6 @@ def _values(table: Table, column: str, options: Options, notes: Notes) -> tuple[
 def _given(table: Table, column: str, options: Options, notes: Notes) -> Times:
     values, unit = _values(table, column, options, notes)
     return Times(values, unit, (column,))
-
-
-def _grows(values: np.ndarray, groups: np.ndarray | None) -> clocks.Clock | None:
-    """The clock that values are, within groups where there are any."""
-    if groups is None:
-        return clocks.clock_of(values)
-    whole = None
-    for group in np.unique(groups):
-        times = values[groups == group]
-        if len(times) == 1 and np.isfinite(times).all():
-            continue
-        clock = clocks.clock_of(times)
-        if clock is None:
-            return None
-        whole = clock if whole is None or clock.repeats or not clock.even else whole
-    return whole
 
 
 def _among(
@@ -186,7 +174,9 @@ def _among(
     if failed and not read:
         raise failed[0]
     fit = {
-        column: clock for column, (values, _) in read.items() if (clock := _grows(values, groups)) is not None
+        column: clock
+        for column, (values, _) in read.items()
+        if (clock := clocks.clock_within(values, groups)) is not None
     }
     if not fit:
         if strict and read:
@@ -280,7 +270,7 @@ def _by_shape(
     grown = {
         c: clock
         for c, values in numbers.items()
-        if (clock := _grows(values, groups)) is not None and not clock.repeats
+        if (clock := clocks.clock_within(values, groups)) is not None and not clock.repeats
     }
     counting = [c for c in grown if _counts(numbers[c], groups)]
     even = [c for c in grown if grown[c].even and c not in counting]

@@ -1,0 +1,151 @@
+"""Numbers that are times: digits of dates and clocks, day numbers, seconds since 1970."""
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from fim_dynsys.trajectories.reading.clocks import clock_of
+from fim_dynsys.trajectories.reading.options import Notes, quoted, refusal
+
+_DAY = 86_400.0  # seconds
+_DATED = re.compile("dat|fecha|stamp|da?y|doy|tag|jour|yy|дата|日", re.IGNORECASE)
+_FORMS = (  # the first and the last date, the form, and whether only a column called date is read so
+    (1900_01, 2100_12, "%Y%m", False),
+    (1_01_01, 99_12_31, "%y%m%d", True),
+    (1900_001, 2100_366, "%Y%j", True),
+    (1900_01_01, 2100_12_31, "%Y%m%d", False),
+    (1900_01_01_00, 2100_12_31_23, "%Y%m%d%H", False),
+    (1900_01_01_00_00, 2100_12_31_23_59, "%Y%m%d%H%M", False),
+    (1900_01_01_00_00_00, 2100_12_31_23_59_59, "%Y%m%d%H%M%S", False),
+)
+_DIGITS = {"%Y": 4, "%y": 2, "%m": 2, "%d": 2, "%H": 2, "%M": 2, "%S": 2, "%j": 3}
+_YEARS = (1900, 2100)
+_MIDNIGHT = 2400  # the largest number of hours and minutes; larger ones hold seconds too
+_MANY = (
+    20  # numbers whose last two digits are all below 60 only by a chance of 0.6 ** 20, if they are no minutes
+)
+_FEW = 6  # numbers, fewer of which are even by chance as hours and minutes
+_HOUR = 100  # from one o'clock on, as no record counts its time from its start
+_MATLAB = (693_962.0, 767_011.0)  # days since the year 0: 1900 to 2100
+_EXCEL = (18_264.0, 73_051.0)  # days since 1900: 1950 to 2100
+# Numbers of this size are seconds, milliseconds, ... since 1970: from the year 1973 on.
+_UNIX = ((1e8, 1e11, 1.0, "s"), (1e11, 1e14, 1e-3, "ms"), (1e14, 1e17, 1e-6, "us"), (1e17, 1e20, 1e-9, "ns"))
+
+
+def are_digits(time_format: str) -> bool:
+    """Whether a format of `strptime` has no marks between its parts, as ``%Y%m%d``."""
+    return re.fullmatch("(%[YymdHMSj])+", time_format) is not None
+
+
+def as_text(values: pd.Series, time_format: str) -> pd.Series:
+    """Whole numbers with the zeros in front that a format of `strptime` without marks asks for."""
+    width = sum(_DIGITS.get(part, 0) for part in re.findall("%.", time_format))
+    return values.astype("Int64").astype("string").str.zfill(width)
+
+
+def stamps_of(label: str, values: np.ndarray) -> pd.Series | None:
+    """Dates whose digits numbers are, as 20240501 or 2024.05 or 202405011230; None for other numbers.
+
+    Raises
+    ------
+    ValueError
+        Where the digits can be read in two ways.
+    """
+    if not len(values) or not np.isfinite(values).all():
+        return None
+    months = _with_months_behind_the_point(label, values)
+    if months is not None:
+        return months
+    if not np.all(values == np.floor(values)):
+        return None
+    read = {}
+    for low, high, form, only_dates in _FORMS:
+        if low <= values.min() and values.max() <= high and (not only_dates or _DATED.search(label)):
+            stamps = pd.to_datetime(as_text(pd.Series(values), form), format=form, errors="coerce")
+            if stamps.notna().all():
+                read[form] = stamps
+    if len(read) > 1:
+        raise refusal(
+            f"dates that can be read in one way in column {label!r}",
+            f"{values[0]:.0f}, which may be {' or '.join(read)}",
+            f"give time_format= as one of {quoted(read)}",
+        )
+    return next(iter(read.values()), None)
+
+
+def _with_months_behind_the_point(label: str, values: np.ndarray) -> pd.Series | None:
+    """Months written as 2000.01 to 2000.12, and no tenths of a year."""
+    years = np.floor(values)
+    months = np.round(100 * (values - years))
+    fits = np.abs(values - years - months / 100).max() < 1e-6 and months.min() >= 1 and months.max() <= 12
+    if not fits or years.min() < _YEARS[0] or years.max() > _YEARS[1]:
+        return None
+    even = len(values) > 2 and len(np.unique(np.diff(12 * years + months))) == 1
+    if not even or len(np.unique(months)) == 1 or (np.ptp(years) == 0 and not _DATED.search(label)):
+        return None
+    return pd.to_datetime(pd.DataFrame({"year": years, "month": months, "day": 1}))
+
+
+def times_of_day(values: np.ndarray) -> np.ndarray | None:
+    """Seconds of numbers that may be hours and minutes, as 630, or with seconds, as 63000; or None."""
+    if not len(values) or not np.isfinite(values).all() or not np.all(values == np.floor(values)):
+        return None
+    if values.min() < 0 or values.max() < _HOUR:
+        return None
+    whole = 100 * values if values.max() <= _MIDNIGHT else values
+    hours, minutes, seconds = whole // 10_000, whole // 100 % 100, whole % 100
+    if hours.max() > 24 or minutes.max() > 59 or seconds.max() > 59:
+        return None
+    return 3600.0 * hours + 60.0 * minutes + seconds
+
+
+def past_midnight(seconds: np.ndarray, notes: Notes) -> np.ndarray:
+    """Times of day that go on on the next day."""
+    falls = np.diff(seconds, prepend=seconds[:1]) < -_DAY / 2
+    if falls.any():
+        notes.decide(f"time of day passes midnight {int(falls.sum())} times")
+    return seconds + _DAY * np.cumsum(falls)
+
+
+def _of_clock(label: str, values: np.ndarray, notes: Notes) -> np.ndarray | None:
+    """Seconds of hours and minutes in one number, where these go on evenly and the numbers do not."""
+    seconds = times_of_day(values)
+    read = None if seconds is None else clock_of(past_midnight(seconds, Notes()))
+    plain = clock_of(values)
+    if seconds is None or read is None or (plain is not None and plain.even):
+        return None
+    if (read.even and len(values) >= _FEW) or (values.min() >= _HOUR and len(values) >= _MANY):
+        notes.decide(f"time: {label!r} read as hours and minutes in one number, in seconds")
+        return past_midnight(seconds, notes)
+    if values.min() >= _HOUR:
+        notes.decide(f'{label!r} as plain numbers, no hours and minutes (time_format="%H%M")')
+    return None
+
+
+def as_seconds(label: str, values: np.ndarray, has_unit: bool, notes: Notes) -> np.ndarray | None:
+    """Seconds since the first of numbers that count from 1970 or are digits of a date or a clock; or None."""
+    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    if not len(finite):
+        return None
+    if len(finite) == len(values) and not has_unit:
+        stamps = stamps_of(label, values)
+        if stamps is not None:
+            notes.decide("time: dates written as year, month, ... in one number; in seconds since the first")
+            return (stamps - stamps.iloc[0]).to_numpy() / np.timedelta64(1, "s")
+        of_clock = _of_clock(label, values, notes)
+        if of_clock is not None:
+            return of_clock
+    middle = float(np.median(finite))
+    low, high = float(finite.min()), float(finite.max())
+    whole = bool(np.all(finite == np.floor(finite)))
+    matlab = not whole and _MATLAB[0] <= low and high <= _MATLAB[1]
+    if matlab or ("dat" in label.lower() and not whole and _EXCEL[0] <= low and high <= _EXCEL[1]):
+        by = "MATLAB" if matlab else "Excel"
+        notes.decide(f"{label!r} read as day numbers of {by}: time in seconds since the first")
+        return (values - finite[0]).astype(np.float64) * _DAY
+    for low, high, scale, unit in _UNIX:
+        if low <= middle < high:
+            notes.say(f"time: time stamps in {unit} since 1970, in seconds since the first")
+            return (values - finite[0]).astype(np.float64) * scale
+    return None

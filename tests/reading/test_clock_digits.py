@@ -1,0 +1,128 @@
+"""Dates and times of day whose digits stand in numbers, and parts of them in several columns."""
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+from forms import written
+
+from fim_dynsys import Trajectories
+from fim_dynsys.errors import ReadingWarning
+
+START = datetime(2023, 12, 30, 22)
+HOURS = [START + timedelta(hours=k) for k in range(80)]
+DAYS = [START.replace(hour=0) + timedelta(days=k) for k in range(80)]
+MONTHS = [date.to_pydatetime() for date in pd.date_range("2000-01-01", periods=80, freq="MS")]
+SEVENTHS = [datetime(2024, 1, 20, 8) + timedelta(minutes=7 * k) for k in range(80)]
+MIDNIGHTS = [datetime(2024, 1, 20, 8) + timedelta(minutes=37 * k) for k in range(80)]
+TIMES_OF_DAY = (0, 6, 7, 8, 9, 10, 12, 18)
+DIARY = [datetime(2024, 1, 20 + k // 8, TIMES_OF_DAY[k % 8]) for k in range(80)]
+OTHER_DAYS = [datetime(2024, 1, 1 + 3 * (k // 8), TIMES_OF_DAY[k % 8]) for k in range(80)]
+
+DIGITS = {
+    "hours of dates": ("timestamp", HOURS, "%Y%m%d%H"),
+    "minutes of dates": ("timestamp", SEVENTHS, "%Y%m%d%H%M"),
+    "months": ("date", MONTHS, "%Y%m"),
+    "months in time": ("time", MONTHS, "%Y%m"),
+    "months in Month": ("Month", MONTHS, "%Y%m"),
+    "months behind a point": ("time", MONTHS, "%Y.%m"),
+    "short dates": ("date", DAYS, "%y%m%d"),
+    "days of years": ("date", DAYS, "%Y%j"),
+    "days in Day": ("Day", DAYS, "%Y%m%d"),
+    "hours and minutes": ("time", SEVENTHS, "%H%M"),
+    "hours, minutes and seconds": ("time", SEVENTHS, "%H%M%S"),
+    "hours and minutes past midnight": ("time", MIDNIGHTS, "%H%M"),
+    "date and time": ("date,time", DIARY, "%Y%m%d,%H%M"),
+    "date and time with seconds": ("date,time", DIARY, "%Y%m%d,%H%M%S"),
+    "date and written time": ("date,time", DIARY, "%Y%m%d,%H:%M:%S"),
+    "written date and time": ("Date,Time", DIARY, "%Y-%m-%d,%H%M"),
+    "short date and time": ("date,time", DIARY, "%y%m%d,%H%M"),
+}
+PARTS = {
+    "day and hour": ("day,hour", DIARY, "%d,%H"),
+    "day, hour and minute": ("day,hour,minute", OTHER_DAYS, "%j,%H,%M"),
+    "hour, minute past midnight": ("hour,minute", MIDNIGHTS, "%H,%M"),
+    "one sample each day": ("day,hour", OTHER_DAYS[::9], "%j,%H"),
+    "month, day and hour": ("month,day,hour", DIARY, "%m,%d,%H"),
+    "day and time": ("day,time", OTHER_DAYS, "%j,%H:%M:%S"),
+    "day and digits of time": ("day,time", OTHER_DAYS, "%j,%H%M"),
+    "date in parts and time": ("year,month,day,time", HOURS, "%Y,%m,%d,%H:%M:%S"),
+    "week and day": ("week,day", DAYS[2:], "%W,%u"),
+}
+
+
+def since_the_first(stamps) -> list[float]:
+    return [(stamp - stamps[0]).total_seconds() for stamp in stamps]
+
+
+def table(folder, header, stamps, form):
+    return written(
+        folder, header + ",x", [stamp.strftime(form) for stamp in stamps], np.cos(np.arange(len(stamps)))
+    )
+
+
+@pytest.mark.parametrize("name", DIGITS)
+def test_digits_are_read_as_dates_and_times_and_said(name, tmp_path):
+    header, stamps, form = DIGITS[name]
+    with pytest.warns(ReadingWarning, match="in one number|digits of"):
+        data = Trajectories.from_file(table(tmp_path, header, stamps, form))
+    t = data.arrays()[0][0]
+    np.testing.assert_allclose(t - t[0], since_the_first(stamps), atol=1e-3)
+    assert data.state_names == ("x",) and data.units["t"] == "s" and len(data) == 1
+
+
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.ReadingWarning")
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_dates_are_put_together(name, tmp_path):
+    header, stamps, form = PARTS[name]
+    data = Trajectories.from_file(table(tmp_path, header, stamps, form))
+    t = data.arrays()[0][0]
+    np.testing.assert_allclose(t - t[0], since_the_first(stamps))
+    assert data.state_names == ("x",) and data.units["t"] == "s" and len(data) == 1
+
+
+def test_parts_of_dates_go_on_within_groups(tmp_path):
+    label = ["a"] * 80 + ["b"] * 80
+    cells = [[stamp.strftime(form) for stamp in 2 * DIARY] for form in ("%d", "%H")]
+    data = Trajectories.from_file(
+        written(tmp_path, "batch,day,hour,x", label, *cells, np.cos(np.arange(160)))
+    )
+    assert len(data) == 2
+    for t, _ in data.arrays():
+        np.testing.assert_allclose(t - t[0], since_the_first(DIARY))
+
+
+@pytest.mark.parametrize(
+    ("header", "times"),
+    [
+        ("time", np.arange(80)),
+        ("time", 10 * np.arange(80)),
+        ("time", 100 * np.arange(80)),
+        ("t", np.array([0, 5, 10, 15, 20, 30, 45, 120, 240, 420, 630])),
+        ("time (s)", np.array([630, 700, 730, 800, 830, 900, 930])),
+        ("time", 200_000 + 5 * np.arange(80)),
+        ("date", 1 + np.arange(80)),
+        ("Year", 1900 + np.arange(80) / 12),
+        ("time", 1_700_000_000 + 60 * np.arange(80)),
+    ],
+)
+def test_plain_numbers_are_no_digits_of_a_clock(header, times, tmp_path):
+    data = Trajectories.from_file(
+        written(tmp_path, header + ",x", [str(t) for t in times], np.cos(np.arange(len(times))))
+    )
+    t = data.arrays()[0][0]
+    np.testing.assert_allclose(t - t[0], times - times[0])
+
+
+def test_digits_that_can_be_read_in_two_ways_ask_for_their_form(tmp_path):
+    path = written(tmp_path, "date,x", [f"2012{k:02d}" for k in range(1, 13)], np.arange(12) % 5)
+    with pytest.raises(ValueError, match=r"%Y%m or %y%m%d; give time_format="):
+        Trajectories.from_file(path)
+    days = Trajectories.from_file(path, time_format="%y%m%d").arrays()[0][0]
+    months = Trajectories.from_file(path, time_format="%Y%m").arrays()[0][0]
+    np.testing.assert_allclose([days[-1], months[-1]], [11 * 86_400, 335 * 86_400])
+    path = written(tmp_path, "time,x", ["905", "911", "930", "1002", "1110"], np.arange(5) % 3)
+    with pytest.warns(ReadingWarning, match=r"plain numbers, no hours and minutes \(time_format=\"%H%M\"\)"):
+        assert Trajectories.from_file(path).arrays()[0][0][-1] == 1110
+    assert Trajectories.from_file(path, time_format="%H%M").arrays()[0][0][-1] == 40_200
