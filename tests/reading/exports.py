@@ -565,3 +565,16 @@ def excel_trials_under_merged_cells():
             sheet.append([float(c) for c in row])
 
     return _with(_workbook(fill), coords={"trial": ["1", "2"]}, units={"t": "s"}, **TWO)
+
+
+@form
+def excel_of_dates_beside_times_of_day():
+    stamps = [START.replace(hour=0) + timedelta(days=3 * (k // 24), hours=k % 24) for k in range(121)]
+
+    def fill(sheet) -> None:
+        sheet.append(["Date", "Time", "x", "v"])
+        for stamp, (_, x, v) in zip(stamps, CELLS, strict=True):
+            sheet.append([stamp.replace(hour=0), stamp.time(), float(x), float(v)])
+
+    hours = np.array([72.0 * (k // 24) + k % 24 for k in range(121)])
+    return _with(_workbook(fill), t=[3600 * hours], units={"t": "s"})

@@ -36,6 +36,7 @@ _WEEK = re.compile(
     r"(iso|epi|mmwr|cdc)?[ _]?(week|kw|kalenderwoche|woche)([ _](no|nr|number))?", re.IGNORECASE
 )
 _WEEKS = 53  # of a year at most
+_MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?$")  # behind dates, as Excel keeps them
 _CENTURY = 100  # a year below it leaves out its century
 _WHOLE = re.compile(r"(.*[ ._])?(s|secs?|seconds?)", re.IGNORECASE)
 
@@ -73,7 +74,7 @@ def composed(
         frame, days, hours = _with_digits_as_text(frame, units, days, hours, notes)
     if len(days) == 1 and len(hours) == 1:
         day, hour = days[0], hours[0]
-        dated = frame[day].astype(str).str.strip()
+        dated = frame[day].astype(str).str.strip().str.replace(_MIDNIGHT, "", regex=True)
         if dated.str.contains(":").any():
             return None
         joined = dated + " " + frame[hour].astype(str).str.strip()
