@@ -62,6 +62,7 @@ def is_time_name(label: str, unit: str = "") -> bool:
 
     A column in a unit of temperature is none, nor is ``T`` in any but a unit of time: a torque, a tension.
     """
+    label = re.sub(r"\.\d+$", "", label)  # of a second column of that name
     words, unit = _words(label), unit or split_name(label)[1]
     if _TEMPERATURES.fullmatch(unit) or (words == "T" and unit and not unit_of_name(unit)):
         return False
@@ -89,7 +90,7 @@ def unit_of_name(label: str) -> str:
     for unit, pattern in _IN_UNITS.items():
         if pattern.fullmatch(words):
             return unit
-    last = words.rsplit(" ", 1)[-1] if " " in words and " of " not in words else ""
+    last = words.rsplit(" ", 1)[-1] if " " in words and " of " not in words else split_name(label)[1]
     return next((unit for unit, pattern in _IN_UNITS.items() if last and pattern.fullmatch(last)), "")
 
 

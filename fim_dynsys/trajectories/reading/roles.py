@@ -250,7 +250,7 @@ def _rest(
         elif name in counters and len(counters) < len(remaining):
             dropped[name] = "row numbers"
         elif (
-            clocks.is_time_name(re.sub(r"\.\d+$", "", name), table.units.get(name, ""))
+            clocks.is_time_name(name, table.units.get(name, ""))
             and not clocks.may_be_temperature(name, table.units.get(name, ""))
             and times.columns
             and _is_linear(numbers_of(frame[name]), t, runs)

@@ -1,20 +1,18 @@
 """The times of a table: found among its columns, put together from several, or counted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from fim_dynsys.trajectories.reading import clocks, dates, digits
+from fim_dynsys.trajectories.reading import clocks, dates, digits, second_clocks
 from fim_dynsys.trajectories.reading.columns import is_numeric, numbers_of
 from fim_dynsys.trajectories.reading.composed import Times, composed, with_fractions
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.text import Table
 
-_ALIKE = 0.05  # by which two clocks may differ in rate
 _RUN = 5  # rows, at least on average, after which a counter starts again
 _CLOCK = 8  # rows in which a column can be seen to be a clock
-_IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def find_times(
@@ -41,6 +39,16 @@ def find_times(
         Where more than one column may hold the times.
     """
     frame = table.frame.drop(columns=[*kept])
+    found = _found(table, frame, groups, options, notes)
+    if found.columns and options.states is None:
+        _refuse_second_clocks(table, frame, found, options)
+    return found
+
+
+def _found(
+    table: Table, frame: pd.DataFrame, groups: np.ndarray | None, options: Options, notes: Notes
+) -> Times:
+    """The times of a table that are given, put together, called so, or grow evenly; else places of rows."""
     if options.time is not None:
         return _given(table, options.time, options, notes)
     if options.step is not None:
@@ -192,8 +200,11 @@ def _among(
     )
     chosen = plain[0]
     others = [column for column in exact if column != chosen]
-    if not all(_same_clock(read[chosen], read[other]) for other in others):
-        raise refusal("one column of times", f"{quoted(exact)}", "name it by time=")
+    for other in (c for c in fit if c != chosen):
+        own_sensor = second_clocks.has_own_sensor(frame.columns, chosen, other)
+        same = _say_the_same(table, chosen, other, read, own_sensor, options)
+        if not same and (own_sensor or other in exact):
+            raise second_clocks.refuse_second([chosen, other])
     values, unit = _values(table, chosen, options, notes)
     rest = [*others, *(c for c in fit if c not in exact)]
     if rest:
@@ -201,17 +212,45 @@ def _among(
     return Times(values, unit, (chosen, *rest))
 
 
-def _same_clock(one: tuple[np.ndarray, str], other: tuple[np.ndarray, str]) -> bool:
-    """Whether two columns of times are the same but for unit and origin."""
-    (a, a_unit), (b, b_unit) = one, other
-    if {a_unit, b_unit} <= set(_IN_SECONDS) and np.ptp(b) > 0:
-        ratio = np.ptp(a) * _IN_SECONDS[a_unit] / (np.ptp(b) * _IN_SECONDS[b_unit])
-        if abs(ratio - 1) > _ALIKE + 2 / len(a):
-            return False
-    if not (np.isfinite(a).all() and np.isfinite(b).all()) or np.ptp(b) == 0:
+def _say_the_same(
+    table: Table,
+    first: str,
+    second: str,
+    read: Mapping[str, tuple[np.ndarray, str]],
+    own_sensor: bool,
+    options: Options,
+) -> bool:
+    """Whether two columns hold the same times but for units and, of one sensor, the origin."""
+    if not second_clocks.go_alike(read[first], read[second]):
         return False
-    line = np.polyval(np.polyfit(a - a[0], b - b[0], 1), a - a[0])
-    return bool(np.abs(line - (b - b[0])).max() <= 0.01 * np.ptp(b) / max(len(b), 1) + 0.005 * np.ptp(b))
+    one, other = table.frame[first], table.frame[second]
+    if not own_sensor or dates.looks_dated(one) != dates.looks_dated(other):
+        return True
+    if not dates.looks_dated(one):
+        return second_clocks.start_together(numbers_of(one), numbers_of(other))
+    try:
+        both = dates.as_seconds(first, pd.concat([one, other], ignore_index=True), options, Notes())
+    except ValueError:  # written in two ways
+        return True
+    return second_clocks.start_together(both[: len(one)], both[len(one) :])
+
+
+def _refuse_second_clocks(table: Table, frame: pd.DataFrame, found: Times, options: Options) -> None:
+    """Refuse a table in which another sensor has times that are not those of the first."""
+    first, silent = found.columns[0], Notes()
+    for column in frame.columns.difference(found.columns, sort=False):
+        unit = table.units.get(column, "")
+        if not clocks.is_time_name(column, unit) or clocks.may_be_temperature(column, unit):
+            continue
+        try:
+            read = {first: (found.values, found.unit), column: _values(table, column, options, silent)}
+        except ValueError:  # no times
+            continue
+        rows = np.isfinite(found.values) & np.isfinite(read[column][0])
+        grows = clocks.clock_of(read[column][0][rows]) is not None
+        own_sensor = second_clocks.has_own_sensor(table.frame.columns, first, column)
+        if grows and own_sensor and not _say_the_same(table, first, column, read, own_sensor, options):
+            raise second_clocks.refuse_second([first, column])
 
 
 def _refuse_order(

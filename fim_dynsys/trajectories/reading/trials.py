@@ -160,11 +160,9 @@ def runs_of(
 def stacked_trials(table: Table, options: Options, notes: Notes) -> tuple[Table, Options]:
     """The columns of each trial below each other."""
     frame = table.frame
-    names = options.columns("states") or [
-        c
-        for c in frame
-        if (_SUFFIX.match(c) or f"{c}.1" in frame) and c != options.time and not clocks.is_time_name(c)
-    ]
+    twice = {name for c in frame if f"{c}.1" in frame for name in frame if re.sub(r"\.\d+$", "", name) == c}
+    suffixed = {c for c in frame if _SUFFIX.match(c) and not clocks.is_time_name(c)}
+    names = options.columns("states") or [c for c in frame if c in twice | suffixed and c != options.time]
     trials = suffix_trials(names)
     if not trials:
         raise refusal('names like x_1, v_1, x_2, v_2 with trials="suffix"', quoted(frame.columns))

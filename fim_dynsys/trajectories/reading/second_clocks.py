@@ -1,0 +1,70 @@
+"""Whether a second column of times says the same as the first, or when another sensor was read."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from fim_dynsys.trajectories.reading import clocks
+from fim_dynsys.trajectories.reading.options import refusal
+
+_ALIKE = 0.05  # by which two clocks may differ in rate
+_OFF = 0.05  # of a step, by which the clock of another sensor may differ
+_PAST = 1e8  # seconds or finer units since another era: no record is as long
+_IN_SECONDS = {
+    **{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0},
+    **{"week": 604_800.0, "month": 2_629_800.0, "year": 31_557_600.0},
+}
+_RATES = np.unique([one / other for one in _IN_SECONDS.values() for other in _IN_SECONDS.values()])
+
+
+def refuse_second(names: Sequence[str]) -> ValueError:
+    """The error about a table with the times of several sensors."""
+    listed = ", ".join(map(repr, names))
+    return refusal(
+        "one column of times",
+        f"{listed}, which are not the same times",
+        'name those of one sensor by time= and states=, or give trials="suffix" where each is a trial',
+    )
+
+
+def has_own_sensor(columns: Sequence[str], first: str, second: str) -> bool:
+    """Whether a second clock stands beside columns of its own, as ``time, x, time, v``, or is called so."""
+    places = sorted((list(columns).index(first), list(columns).index(second)))
+    counters = [c for c in columns if clocks.is_counter_name(c) and not re.fullmatch("[a-z]", c)]
+    states = [k for k, c in enumerate(columns) if not clocks.is_time_name(c) and c not in counters]
+    between = any(places[0] < k < places[1] for k in states)
+    beside = any(k < places[0] or k > places[1] for k in states)
+    tail = re.split(r"[ _./:-]", second)[-1]
+    return (between and beside) or (tail != second and tail in columns)
+
+
+def go_alike(one: tuple[np.ndarray, str], other: tuple[np.ndarray, str]) -> bool:
+    """Whether two columns of times are the same but for unit and origin."""
+    (a, a_unit), (b, b_unit) = one, other
+    rows = np.isfinite(a) & np.isfinite(b)
+    a, b = a[rows], b[rows]
+    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return False
+    rate = np.ptp(a) / np.ptp(b)
+    both = {a_unit, b_unit} <= set(_IN_SECONDS)
+    known = _IN_SECONDS[b_unit] / _IN_SECONDS[a_unit] if both else _nearest_rate(rate)
+    if abs(rate / known - 1) > _ALIKE + 2 / len(a):
+        return False
+    line = np.polyval(np.polyfit(a - a[0], b - b[0], 1), a - a[0])
+    return bool(np.abs(line - (b - b[0])).max() <= (0.01 / len(b) + 0.005) * np.ptp(b))
+
+
+def start_together(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether times that go alike have one origin, or one counts from the start and one from an era."""
+    rows = np.isfinite(a) & np.isfinite(b)
+    a, b = a[rows], b[rows]
+    starts = sorted((abs(a[0]), abs(b[0])))
+    if starts[0] == 0 and starts[1] >= _PAST:
+        return True
+    step = np.ptp(a) / (len(a) - 1)
+    return bool(abs(b[0] * _nearest_rate(np.ptp(a) / np.ptp(b)) - a[0]) <= _OFF * step)
+
+
+def _nearest_rate(rate: float) -> float:
+    return float(_RATES[np.argmin(np.abs(np.log(_RATES / rate)))])
