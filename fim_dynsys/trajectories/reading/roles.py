@@ -43,7 +43,9 @@ _ERRORS = re.compile(  # of the uncertainty of another column, which the rest of
 _MEANS = ("mean", "avg", "average", "median")
 _MEAN = re.compile("|".join(_MEANS), re.IGNORECASE)
 _ERRORS_ALONE = re.compile(
-    r"err(or)?|sds?|std|stdev|std[ _.]?(dev|err)|stderr|se|sem|unc(ertainty)?", re.IGNORECASE
+    r"(err(or)?s?|sds?|std|stdev|(std|standard|st)[ _.]*(deviation|dev|error|err)|stderr|se|sem|sigma|"
+    r"[±\u03c3]|\+/-|unc(ertaint(y|ies))?)\.?( bars?)?(\.\d+)?",
+    re.IGNORECASE,
 )
 _SET = re.compile(
     r"(?P<base>.+?)[ _.-]?(?P<set>est(im(ation)?)?|ident(ification)?|train(ing)?|test|val(id(ation)?)?)",
@@ -260,7 +262,7 @@ def _rest(
             dropped[name] = "numbers of months or hours"
         elif _is_beside(numbers_of(frame[name])):
             dropped[name] = "filled in the first rows only"
-        elif (base := _error_of(name, remaining)) is not None:
+        elif (base := _error_of(name, frame[remaining])) is not None:
             dropped[name] = f"uncertainty of {base}"
         elif is_flag(name, numbers_of(frame[name])) and len(remaining) > 1:
             dropped[name] = "a flag"
@@ -316,14 +318,38 @@ def _check_doses(columns: Sequence[str]) -> None:
         )
 
 
-def _error_of(name: str, columns: Sequence[str]) -> str | None:
+def _error_of(name: str, frame: pd.DataFrame) -> str | None:
     """The column that another one states the uncertainty of."""
+    if _ERRORS_ALONE.fullmatch(name):
+        mean = next((c for c in frame if _MEAN.fullmatch(c)), None)
+        return mean if mean is not None else _measured_before(name, frame)
     found = _ERRORS.fullmatch(name)
     base = (found["base"] or found["of"]).strip() if found else ""
-    if _ERRORS_ALONE.fullmatch(name):
-        return next((c for c in columns if _MEAN.fullmatch(c)), None)
     bases = {base.lower(), *(f"{base.lower()}{mark}{mean}" for mark in "_ ." for mean in _MEANS)}
-    return next((c for c in columns if c != name and c.lower() in bases), None)
+    return next((c for c in frame if c != name and c.lower() in bases), None)
+
+
+def _measured_before(name: str, frame: pd.DataFrame) -> str | None:
+    """The column before one of errors, as ``x, SD`` or ``x, y, SD, SD``, if these are as small as errors are.
+
+    A deviation that a controller calls ``error`` has both signs.
+    """
+    columns = [c for c in frame if is_numeric(frame[c])]
+    place = first = last = columns.index(name)
+    while first > 0 and _ERRORS_ALONE.fullmatch(columns[first - 1]):
+        first -= 1
+    while last < len(columns) - 1 and _ERRORS_ALONE.fullmatch(columns[last + 1]):
+        last += 1
+    if first == 0:
+        return None
+    # As many errors as columns before them belong to these in order; others all to the last one.
+    behind = last - first + 1
+    before = place - behind if behind <= first else first - 1
+    if _ERRORS_ALONE.fullmatch(columns[before]):
+        before = first - 1
+    errors, values = numbers_of(frame[name]), numbers_of(frame[columns[before]])
+    small = np.nanmedian(errors) < max(np.nanstd(values), np.nanmedian(np.abs(values)))
+    return columns[before] if np.nanmin(errors) >= 0 and small else None
 
 
 def is_flag(name: str, values: np.ndarray) -> bool:
