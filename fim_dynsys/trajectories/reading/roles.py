@@ -14,6 +14,7 @@ from fim_dynsys.trajectories.reading.composed import with_months_as_numbers
 from fim_dynsys.trajectories.reading.numbers import is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.samples import thinned, without_repeats
+from fim_dynsys.trajectories.reading.second_clocks import IN_SECONDS
 from fim_dynsys.trajectories.reading.text import Table
 from fim_dynsys.trajectories.reading.timing import Times, find_times
 from fim_dynsys.trajectories.reading.trials import (
@@ -103,6 +104,7 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
     times = find_times(table, groups, [*telling, *given], options, notes)
     if options.time is None and times.columns:
         _say_time(table, times, notes)
+    times = _in_given_unit(table, times, options, notes)
     rows, runs = runs_of(times, groups, telling, options, notes)
     frame = table.frame.iloc[rows] if rows is not None else table.frame
     t = times.values if rows is None else times.values[rows]
@@ -480,6 +482,25 @@ def _renamed(
     return tuple(names[name] for name in states), {
         names.get(name, name): unit for name, unit in units.items()
     }
+
+
+def _in_given_unit(table: Table, times: Times, options: Options, notes: Notes) -> Times:
+    """Seconds of dates in the unit that was asked for; a unit that the file states is renamed."""
+    given = options.units.get("t", "") if isinstance(options.units, Mapping) else ""
+    unit, stated = clocks.unit_of_name(given), clocks.unit_of_name(times.unit)
+    if not given or not stated or unit == stated:
+        return times
+    if any(table.units.get(c) or clocks.unit_of_name(c) == times.unit for c in times.columns[:1]):
+        notes.decide(f"times in {times.unit} called {given}, and not converted (units=)")
+        return times
+    if unit not in IN_SECONDS:
+        raise refusal(
+            "a unit of time as units= of t, for times that were read in seconds",
+            repr(given),
+            f"give one of {quoted(IN_SECONDS)}",
+        )
+    notes.say(f"times converted from s to {given}")
+    return replace(times, values=times.values / IN_SECONDS[unit])
 
 
 def _say_time(table: Table, times: Times, notes: Notes) -> None:

@@ -11,11 +11,12 @@ from fim_dynsys.trajectories.reading.options import refusal
 _ALIKE = 0.05  # by which two clocks may differ in rate
 _OFF = 0.05  # of a step, by which the clock of another sensor may differ
 _PAST = 1e8  # seconds or finer units since another era: no record is as long
-_IN_SECONDS = {
+IN_SECONDS = {
     **{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0},
     **{"week": 604_800.0, "month": 2_629_800.0, "year": 31_557_600.0},
 }
-_RATES = np.unique([one / other for one in _IN_SECONDS.values() for other in _IN_SECONDS.values()])
+"""Units of time by the names that :func:`clocks.unit_of_name` gives them; months and years on average."""
+_RATES = np.unique([one / other for one in IN_SECONDS.values() for other in IN_SECONDS.values()])
 
 
 def refuse_second(names: Sequence[str]) -> ValueError:
@@ -47,8 +48,8 @@ def go_alike(one: tuple[np.ndarray, str], other: tuple[np.ndarray, str]) -> bool
     if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return False
     rate = np.ptp(a) / np.ptp(b)
-    both = {a_unit, b_unit} <= set(_IN_SECONDS)
-    known = _IN_SECONDS[b_unit] / _IN_SECONDS[a_unit] if both else _nearest_rate(rate)
+    both = {a_unit, b_unit} <= set(IN_SECONDS)
+    known = IN_SECONDS[b_unit] / IN_SECONDS[a_unit] if both else _nearest_rate(rate)
     if abs(rate / known - 1) > _ALIKE + 2 / len(a):
         return False
     line = np.polyval(np.polyfit(a - a[0], b - b[0], 1), a - a[0])

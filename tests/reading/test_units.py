@@ -1,0 +1,41 @@
+"""Units of times and states, in headers and given."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from forms import written
+
+from fim_dynsys import Trajectories
+from fim_dynsys.errors import ReadingWarning
+
+K = np.arange(48.0)
+X = np.cos(K / 5)
+
+
+def hourly(form: str) -> list[str]:
+    return list(pd.date_range("2024-03-01", periods=len(K), freq="h").strftime(form))
+
+
+@pytest.mark.parametrize(
+    ("unit", "length"), [("h", 1), ("hours", 1), ("min", 1 / 60), ("d", 24), ("s", 1 / 3600)]
+)
+def test_times_of_dates_are_converted_to_the_unit_that_is_given(unit, length, tmp_path):
+    for header, *columns in (
+        ("Date,x", hourly("%Y-%m-%d %H:%M")),
+        ("Date,Time,x", hourly("%Y-%m-%d"), hourly("%H:%M:%S")),
+        ("year,month,day,hour,x", *(hourly(part) for part in ("%Y", "%m", "%d", "%H"))),
+        ("timestamp,x", [f"{1_700_000_000 + 3600 * k:.0f}" for k in K]),
+    ):
+        data = Trajectories.from_file(written(tmp_path, header, *columns, X), units={"t": unit})
+        np.testing.assert_allclose(data.arrays()[0][0], K / length)
+        assert data.units["t"] == unit
+
+
+def test_units_of_time_that_cannot_be_converted_are_refused_or_said(tmp_path):
+    path = written(tmp_path, "Date,x", hourly("%Y-%m-%d %H:%M"), X)
+    with pytest.raises(ValueError, match=r"expected a unit of time as units= of t.*got 'generation'"):
+        Trajectories.from_file(path, units={"t": "generation"})
+    path = written(tmp_path, "Time (s),x", K, X)
+    with pytest.warns(ReadingWarning, match="times in s called h, and not converted"):
+        data = Trajectories.from_file(path, units={"t": "h"})
+    np.testing.assert_allclose(data.arrays()[0][0], K)
