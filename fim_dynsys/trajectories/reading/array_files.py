@@ -187,6 +187,18 @@ def _decoded(values: np.ndarray) -> np.ndarray:
     return np.array([v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in values.flat])
 
 
+def _unpacked(values: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
+    """Numbers by the attributes that conventions of climate and forecast data have for packed ones."""
+    codes = [attrs[key] for key in ("_FillValue", "missing_value") if key in attrs]
+    if values.dtype.kind not in "iuf" or not (codes or {"scale_factor", "add_offset"} & set(attrs)):
+        return values
+    missing = np.isin(values, np.concatenate([np.ravel(code) for code in codes])) if codes else False
+    scale, offset = attrs.get("scale_factor", 1.0), attrs.get("add_offset", 0.0)
+    return np.where(
+        missing, np.nan, values * np.float64(np.ravel(scale)[0]) + np.float64(np.ravel(offset)[0])
+    )
+
+
 def _datasets(root: h5py.Group, matlab: bool, units: dict[str, str]) -> dict[str, np.ndarray]:
     """Arrays of a group; what their attributes say of units is added."""
     found: dict[str, np.ndarray] = {}
@@ -209,6 +221,7 @@ def _datasets(root: h5py.Group, matlab: bool, units: dict[str, str]) -> dict[str
         elif values.dtype.kind in "SO":
             found[name] = _decoded(values)
         else:
+            values = _unpacked(values, item.attrs)
             found[name] = values.T if matlab else values
 
     root.visititems(visit)

@@ -10,6 +10,8 @@ from fim_dynsys.trajectories.reading.columns import is_numeric
 from fim_dynsys.trajectories.reading.options import refusal
 
 _FAR = 5.0  # ranges of all other values that a code for missing ones is away from them
+_OUTSIDE = 0.25  # ranges of all other values that a code which repeats itself is away from them
+_REPEATED = 3  # rows with a code, at least, for it to be questioned that near
 _CHOSEN = 8  # different values of a quantity that is set, at most
 _APART = 20.0  # ranges of all others that a first row is away which is no sample
 _ENOUGH = 8  # rows in which one shows to be unlike the others
@@ -42,9 +44,11 @@ _CODES = frozenset(
         "1e10",
         "-1e10",
         *("32767", "-32768", "65535", "2147483647", "-2147483648"),  # converters at their limits
-        *("999.99", "9999.99", "-88", "-888", "-8888", "8888", "88888"),
+        *("999.99", "9999.99", "-88", "-888", "-8888", "888", "8888", "88888"),
     ]
 )
+_REPEATED_CODES = _CODES | {88.0, 99.0, 99.9, 99.99, -9.9, -9.99}
+"""Numbers that are values as often, but not where they repeat themselves outside of all others."""
 
 
 def check_codes(name: str, columns: Iterable[tuple[str, np.ndarray]], remedy: str) -> None:
@@ -66,11 +70,9 @@ def check_codes(name: str, columns: Iterable[tuple[str, np.ndarray]], remedy: st
     """
     for label, values in columns:
         extremes = {np.nanmin(values), np.nanmax(values)} if np.isfinite(values).any() else set()
-        for extreme in extremes & (_CODES | ({0.0} if _drops_out(values) else set())):
+        for extreme in extremes & (_REPEATED_CODES | {0.0}):
             rest = values[np.isfinite(values) & (values != extreme)]
-            if rest.size > 2 and np.min(np.abs(rest - extreme)) > _FAR * max(
-                np.ptp(rest), 0.1 * np.abs(rest).max()
-            ):
+            if rest.size > 2 and np.min(np.abs(rest - extreme)) > _least_gap(extreme, values, rest):
                 raise refusal(
                     f"values of one size in column {label!r}",
                     f"{extreme:g} in {int((values == extreme).sum())} rows of {name!r}, far from all others",
@@ -78,12 +80,26 @@ def check_codes(name: str, columns: Iterable[tuple[str, np.ndarray]], remedy: st
                 )
 
 
+def _least_gap(extreme: float, values: np.ndarray, rest: np.ndarray) -> float:
+    """How far from all others a number has to be to stand for missing values."""
+    rows = int((values == extreme).sum())
+    if extreme and rows >= _REPEATED and _varies(rest):
+        return _OUTSIDE * float(np.ptp(rest))
+    is_code = _drops_out(values) if extreme == 0 else extreme in _CODES
+    return _FAR * max(float(np.ptp(rest)), 0.1 * float(np.abs(rest).max())) if is_code else np.inf
+
+
+def _varies(rest: np.ndarray) -> bool:
+    """Whether a quantity is no setting of a few levels."""
+    return len(np.unique(rest)) > max(_CHOSEN, 0.1 * len(rest))
+
+
 def _drops_out(values: np.ndarray) -> bool:
     """Whether zeros stand alone between values of a quantity that varies and is never near zero."""
     zero = values == 0
     inside = zero[1:-1] & ~zero[:-2] & ~zero[2:]
     rest = values[~zero & np.isfinite(values)]
-    return bool(0 < zero.sum() == inside.sum()) and len(np.unique(rest)) > max(_CHOSEN, 0.1 * len(rest))
+    return bool(0 < zero.sum() == inside.sum()) and _varies(rest)
 
 
 def check_first_row(name: str, columns: dict[int, pd.Series]) -> None:
