@@ -39,3 +39,19 @@ def test_units_of_time_that_cannot_be_converted_are_refused_or_said(tmp_path):
     with pytest.warns(ReadingWarning, match="times in s called h, and not converted"):
         data = Trajectories.from_file(path, units={"t": "h"})
     np.testing.assert_allclose(data.arrays()[0][0], K)
+
+
+@pytest.mark.parametrize(
+    ("header", "states", "units"),
+    [
+        ("t,log10(OD),ln(N)", ("log10(OD)", "ln(N)"), {}),
+        ("t,Temp (in),Temp (out)", ("Temp (in)", "Temp (out)"), {}),
+        ("t,Conc [A],Conc [B]", ("Conc [A]", "Conc [B]"), {}),
+        ("t,Temp (°C),Temp (raw)", ("Temp", "Temp (raw)"), {"Temp": "°C"}),
+        ("t,x (m),y (in)", ("x", "y"), {"x": "m", "y": "in"}),
+        ("t,Signal (V),log (V)", ("Signal", "log"), {"Signal": "V", "log": "V"}),
+    ],
+)
+def test_functions_and_labels_in_brackets_are_no_units(header, states, units, tmp_path):
+    data = Trajectories.from_file(written(tmp_path, header, K, X, np.sin(K)))
+    assert data.state_names == states and data.units == units

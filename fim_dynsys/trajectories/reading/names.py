@@ -8,7 +8,7 @@ from fim_dynsys.trajectories.reading.clocks import is_time_name, is_unit_name
 from fim_dynsys.trajectories.reading.lines import BLANKS, Line, splitter, without_tail
 from fim_dynsys.trajectories.reading.numbers import is_date, is_missing, is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
-from fim_dynsys.trajectories.reading.units import is_unit, split_name
+from fim_dynsys.trajectories.reading.units import is_unit, labelled, split_name
 
 _NAME = re.compile(r"[^\W\d_]|[(\[#°$]|$")  # how a name begins
 _TYPES = re.compile(
@@ -16,6 +16,7 @@ _TYPES = re.compile(
     r"single|text|char",
     re.IGNORECASE,
 )
+_SHORT = 2  # letters of a unit that may be a word or a label as well, as in, m and A
 _NUMBERED = ""  # name of a column of row numbers, which R writes without one
 
 
@@ -286,8 +287,12 @@ def named(names: Sequence[str], units: Sequence[str]) -> list[tuple[str, str]]:
     """Name and unit of each column, where splitting off units leaves names different."""
     pairs = [split_name(name) for name in names]
     counts = Counter(name for name, _ in pairs)
+    # Beside "Temp (out)", "Temp (in)" is no temperature in inches.
+    labels = {bare for bare, label in map(labelled, names) if label and not is_unit(label)}
     pairs = [
-        (name, "") if counts[bare] > 1 and unit else (bare, unit)
+        (name, "")
+        if unit and (counts[bare] > 1 or (bare in labels and len(unit) <= _SHORT and unit.isalpha()))
+        else (bare, unit)
         for (bare, unit), name in zip(pairs, names, strict=True)
     ]
     return [(name, unit or (units[k] if k < len(units) else "")) for k, (name, unit) in enumerate(pairs)]

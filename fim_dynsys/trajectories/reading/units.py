@@ -28,6 +28,7 @@ _SLASH = re.compile(r"^(?P<name>[^/]*\S)\s*(?: / |/ | /|, ?| in )\s*(?P<unit>\S+
 _TIGHT_SLASH = re.compile(r"^(?P<name>[A-Za-z]\w*)/(?P<unit>\S+)$")
 _CLOCK = re.compile(r"(?:yyyy|dd|[hH]{1,2}|mm)[-/:. ]?[a-zA-Z]{2}(?:[-/:. ]+[a-zA-Z]{1,4})*")  # hh:mm:ss.mmm
 _OF_CIRCUIT = re.compile(r"[VIvi][a-z]?\([A-Za-z]+\d+\)")  # current of a part, voltage of a node: I(L1)
+_FUNCTION = re.compile(r"(log|ln|log2|log10|lg|ld|exp|sqrt|sin|cos|tan|abs|diff)\(.*\)", re.IGNORECASE)
 _FUNCTION_OF_TIME = re.compile(r"^(?P<name>\w+)\((?:t|time)\)$")
 
 
@@ -43,7 +44,7 @@ def split_name(text: str) -> tuple[str, str]:
     function = _FUNCTION_OF_TIME.match(text)
     if function:
         return function["name"], ""
-    if _OF_CIRCUIT.fullmatch(text):
+    if _OF_CIRCUIT.fullmatch(text) or _FUNCTION.fullmatch(text):
         return text, ""
     for pattern in (_BRACKETS, _SLASH, _TIGHT_SLASH):
         found = pattern.match(text)
@@ -57,6 +58,12 @@ def split_name(text: str) -> tuple[str, str]:
         ):
             return (found["name"].strip(), "") if found["unit"].strip() in ("-", "none") else (text, "")
     return text, ""
+
+
+def labelled(text: str) -> tuple[str, str]:
+    """Name and bracket of a column, whatever stands in it, as of ``Temp (out)``; both empty without one."""
+    found = _BRACKETS.match(" ".join(text.split()))
+    return (found["name"], found["unit"].strip()) if found else ("", "")
 
 
 def bare_unit(text: str) -> str:
