@@ -55,3 +55,23 @@ def test_units_of_time_that_cannot_be_converted_are_refused_or_said(tmp_path):
 def test_functions_and_labels_in_brackets_are_no_units(header, states, units, tmp_path):
     data = Trajectories.from_file(written(tmp_path, header, K, X, np.sin(K)))
     assert data.state_names == states and data.units == units
+
+
+def test_values_in_two_units_below_each_other_are_refused(tmp_path):
+    units = ["mM"] * 24 + ["uM"] * 24
+    path = written(tmp_path, "time,analyte,value,unit", K, ["glucose"] * 48, X, units)
+    with pytest.raises(
+        ValueError, match="expected values in one unit, got 'mM', 'uM' in column 'unit'; convert"
+    ):
+        Trajectories.from_file(path)
+    both = [np.repeat(K, 2), ["a", "b"] * 48, np.repeat(X, 2)]
+    with pytest.raises(ValueError, match="expected values in one unit"):
+        Trajectories.from_file(
+            written(tmp_path, "time,analyte,value,unit", *both, np.repeat(units, 2).tolist())
+        )
+    path = written(tmp_path, "time,analyte,value,unit", *both, ["mM", "g/l"] * 48)
+    with pytest.warns(ReadingWarning, match="'analyte' spread over columns"):
+        assert Trajectories.from_file(path).units == {"a": "mM", "b": "g/l"}
+    machines = ["one"] * 24 + ["two"] * 24
+    data = Trajectories.from_file(written(tmp_path, "time,unit,value", np.tile(K[:24], 2), machines, X))
+    assert len(data) == 2

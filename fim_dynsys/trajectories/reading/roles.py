@@ -27,6 +27,7 @@ from fim_dynsys.trajectories.reading.trials import (
     stacked_trials,
     suffix_trials,
 )
+from fim_dynsys.trajectories.reading.units import is_unit
 
 _VARIABLES = re.compile(
     r"variables?|names?|signals?|channels?|quantit(y|ies)|keys?|measurements?|species|observables?( ?id)?|"
@@ -191,6 +192,8 @@ def _pivoted(table: Table, options: Options, notes: Notes) -> Table:
     texts = [c for c in frame if is_text(frame[c]) and not dates.looks_dated(frame[c])]
     keys = [c for c in texts if _VARIABLES.fullmatch(_words(c)) and frame[c].notna().all()]
     values = [c for c in frame if _VALUES.fullmatch(_words(c)) and is_numeric(frame[c])]
+    if values:
+        _check_units(frame, texts, keys)
     if len(keys) != 1 or len(values) != 1 or frame[keys[0]].nunique() < 2:
         return table
     key, value = keys[0], values[0]
@@ -213,6 +216,19 @@ def _pivoted(table: Table, options: Options, notes: Notes) -> Table:
     wide.columns = [str(c) for c in wide.columns]
     notes.decide(f"{key!r} spread over columns {', '.join(map(str, frame[key].unique()))}")
     return Table(wide, units, {}, True, None)
+
+
+def _check_units(frame: pd.DataFrame, texts: Sequence[str], keys: Sequence[str]) -> None:
+    """Refuse a column of units that are not the same for all values of a variable."""
+    for column in (c for c in texts if _UNITS.fullmatch(_words(c))):
+        units = frame[column].dropna().astype(str)
+        of_each = frame.groupby(keys)[column].nunique() if keys else frame[[column]].nunique()
+        if of_each.max() > 1 and all(map(is_unit, units.unique())):
+            raise refusal(
+                "values in one unit",
+                f"{quoted(units.unique())} in column {column!r}",
+                f"convert them, or give trajectory={column!r} if that is no unit",
+            )
 
 
 def _words(name: str) -> str:
