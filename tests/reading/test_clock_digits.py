@@ -126,3 +126,32 @@ def test_digits_that_can_be_read_in_two_ways_ask_for_their_form(tmp_path):
     with pytest.warns(ReadingWarning, match=r"plain numbers, no hours and minutes \(time_format=\"%H%M\"\)"):
         assert Trajectories.from_file(path).arrays()[0][0][-1] == 1110
     assert Trajectories.from_file(path, time_format="%H%M").arrays()[0][0][-1] == 40_200
+
+
+@pytest.mark.parametrize(
+    ("header", "form", "stamps"),
+    [
+        ("Time (mm:ss)", "%M:%S", [datetime(2024, 1, 1) + timedelta(seconds=k) for k in range(80)]),
+        ("Time (hh:mm)", "%H:%M", [datetime(2024, 1, 1) + timedelta(minutes=k) for k in range(80)]),
+        ("Time [HH:MM]", "%H:%M", MIDNIGHTS),
+        ("time (HHMM)", "%H%M", MIDNIGHTS),
+        ("Time (min)", "%H:%M:%S", SEVENTHS),
+        ("date (YYYYMM)", "%Y%m", MONTHS[:12]),
+        ("date (yymmdd)", "%y%m%d", DAYS[2:14]),
+        ("Date (dd/mm/yyyy)", "%d/%m/%Y", DAYS[2:14]),
+        ("Date (mm/dd/yyyy)", "%m/%d/%Y", DAYS[2:14]),
+        ("Date (dd/mm/yyyy),Time (hh:mm)", "%d/%m/%Y,%H:%M", HOURS[2:26]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.ReadingWarning")
+def test_a_header_says_how_times_are_written(header, form, stamps, tmp_path):
+    data = Trajectories.from_file(table(tmp_path, header, stamps, form))
+    t = data.arrays()[0][0]
+    np.testing.assert_allclose(t - t[0], since_the_first(stamps))
+    assert data.units == {"t": "s"} and "units:" not in data.dataset.attrs["read"].replace(header, "")
+
+
+@pytest.mark.parametrize("unit", ["mm/h", "mm", "mm/d", "m/s", "h"])
+def test_units_of_rain_are_no_clocks(unit, tmp_path):
+    data = Trajectories.from_file(written(tmp_path, f"t,x ({unit})", np.arange(30.0), np.cos(np.arange(30))))
+    assert data.units == {"x": unit}

@@ -12,6 +12,7 @@ from fim_dynsys.trajectories.reading.columns import is_numeric, is_text, numbers
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted
 from fim_dynsys.trajectories.reading.periods import month_of
 from fim_dynsys.trajectories.reading.text import Table
+from fim_dynsys.trajectories.reading.units import clock_format
 
 _PARTS = ("year", "month", "day", "hour", "minute", "second")
 _PART_NAMES = {
@@ -75,6 +76,9 @@ def composed(
     if len(days) == 1 and len(hours) == 1:
         day, hour = days[0], hours[0]
         dated = frame[day].astype(str).str.strip().str.replace(_MIDNIGHT, "", regex=True)
+        form = dates.format_of_header(units.get(day, ""), frame[day])
+        if form is not None and options.time_format is None:
+            dated = pd.to_datetime(dated, format=form).dt.strftime("%Y-%m-%d")
         if dated.str.contains(":").any():
             return None
         joined = dated + " " + frame[hour].astype(str).str.strip()
@@ -179,7 +183,8 @@ def _with_digits_as_text(
     frame: pd.DataFrame, units: Mapping[str, str], days: list[str], hours: list[str], notes: Notes
 ) -> tuple[pd.DataFrame, list[str], list[str]]:
     """Dates like 20240501 as dates beside times of day, and times of day like 630 as such beside dates."""
-    called = [c for c in frame if is_numeric(frame[c]) and clocks.is_time_name(c) and c not in units]
+    called = [c for c in frame if is_numeric(frame[c]) and clocks.is_time_name(c)]
+    called = [c for c in called if c not in units or clock_format(units[c]) is not None]
     stamps, clock = {}, {}
     for column in called:
         values = numbers_of(frame[column])

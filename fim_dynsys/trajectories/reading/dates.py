@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 
 from fim_dynsys.trajectories.reading.columns import is_numeric
-from fim_dynsys.trajectories.reading.digits import past_midnight
+from fim_dynsys.trajectories.reading.digits import are_digits, past_midnight
 from fim_dynsys.trajectories.reading.numbers import is_date
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.periods import as_stamps, with_century, with_months_in_english
+from fim_dynsys.trajectories.reading.units import clock_format
 
 _CLOCK = re.compile(r"\d{1,3}:\d{2}:\d{2}(?:[.,]\d+)?")
 _DAYS = re.compile(r"-?\d+ days?(?: \d{2}:\d{2}:\d{2}(?:\.\d+)?)?")  # as pandas writes durations
@@ -37,6 +38,14 @@ def fits_format(column: pd.Series, time_format: str) -> bool:
         return False
     read = pd.to_datetime(column.astype("string").str.strip(), format=time_format, errors="coerce")
     return bool(read.notna().any() and read.notna().eq(column.notna()).all())
+
+
+def format_of_header(unit: str, column: pd.Series) -> str | None:
+    """The format that a header states behind the name of a column, as ``Time (mm:ss)``, if cells need it."""
+    form = clock_format(unit)
+    if form is None or is_numeric(column):
+        return form if form is not None and are_digits(form) else None
+    return form if form in _PARTS or (_OF_DATES.search(form) and fits_format(column, form)) else None
 
 
 def is_time_of_day(column: pd.Series) -> bool:

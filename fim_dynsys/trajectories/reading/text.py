@@ -21,7 +21,7 @@ from fim_dynsys.trajectories.reading.numbers import MISSING_TEXTS, as_numbers, i
 from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
 from fim_dynsys.trajectories.reading.straightening import straightened
 from fim_dynsys.trajectories.reading.suspects import GIVE_MISSING, check_codes, check_first_row
-from fim_dynsys.trajectories.reading.units import bare_unit
+from fim_dynsys.trajectories.reading.units import bare_unit, clock_format
 
 _HEAD = 1 << 18  # bytes in which the layout of a table shows
 _BLOCK = 5  # rows of a block between blank lines, at least on average
@@ -320,6 +320,11 @@ def _labelled(columns: dict[int, pd.Series], suffixed: dict[int, str], head: Hea
             units[label] = unit
         written[label] = head.names[place]
     frame.columns = pd.Index(labels)
-    if units:
-        notes.say("units: " + ", ".join(f"{label} in {unit}" for label, unit in units.items()))
+    said = [
+        f"{label} in {unit}"
+        for label, unit in units.items()
+        if is_numeric(frame[label]) and clock_format(unit) is None
+    ]
+    if said:  # dates are read in seconds, whatever stands in the header
+        notes.say(f"units: {', '.join(said)}")
     return Table(frame, units, written, True, head.clock, head.step)

@@ -1,6 +1,7 @@
 """The times of a table: found among its columns, put together from several, or counted."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -135,6 +136,9 @@ def _evenly(steps: np.ndarray) -> bool:
 def _values(table: Table, column: str, options: Options, notes: Notes) -> tuple[np.ndarray, str]:
     """Times of a column, and their unit."""
     values = table.frame[column]
+    if options.time_format is None:
+        form = dates.format_of_header(table.units.get(column, ""), values)
+        options = replace(options, time_format=form)
     if dates.looks_dated(values) or (options.time_format is not None and not is_numeric(table.frame[column])):
         return dates.as_seconds(column, values, options, notes), "s"
     if options.time_format is not None and is_numeric(values) and digits.are_digits(options.time_format):

@@ -27,6 +27,8 @@ _BRACKETS = re.compile(r"^(?P<name>.*?\S)\s*[(\[{<](?P<unit>[^()\[\]{}<>]*(?:\([
 _SLASH = re.compile(r"^(?P<name>[^/]*\S)\s*(?: / |/ | /|, ?| in )\s*(?P<unit>\S+)$")
 _TIGHT_SLASH = re.compile(r"^(?P<name>[A-Za-z]\w*)/(?P<unit>\S+)$")
 _CLOCK = re.compile(r"(?:yyyy|dd|[hH]{1,2}|mm)[-/:. ]?[a-zA-Z]{2}(?:[-/:. ]+[a-zA-Z]{1,4})*")  # hh:mm:ss.mmm
+_PARTS_OF_CLOCK = re.compile("yyyy|yy|ddd|dd|d|hh|h|mm|ss|[-/:. T]", re.IGNORECASE)
+_CODES = {"yyyy": "%Y", "yy": "%y", "ddd": "%j", "dd": "%d", "d": "%d", "hh": "%H", "h": "%H", "ss": "%S"}
 _OF_CIRCUIT = re.compile(r"[VIvi][a-z]?\([A-Za-z]+\d+\)")  # current of a part, voltage of a node: I(L1)
 _FUNCTION = re.compile(r"(log|ln|log2|log10|lg|ld|exp|sqrt|sin|cos|tan|abs|diff)\(.*\)", re.IGNORECASE)
 _FUNCTION_OF_TIME = re.compile(r"^(?P<name>\w+)\((?:t|time)\)$")
@@ -35,7 +37,23 @@ _FUNCTION_OF_TIME = re.compile(r"^(?P<name>\w+)\((?:t|time)\)$")
 def is_unit(text: str) -> bool:
     """Whether a text reads as a unit, brackets round it or not."""
     bare = text.strip().strip("()[]{}<>").strip()
-    return bool(bare) and (_UNIT.match(bare) is not None or _CLOCK.fullmatch(bare) is not None)
+    clock = _CLOCK.fullmatch(bare) is not None or clock_format(bare) is not None
+    return bool(bare) and (_UNIT.match(bare) is not None or clock)
+
+
+def clock_format(text: str) -> str | None:
+    """The format of `strptime` that ``hh:mm``, ``yyyymmdd`` and the like stand for; None for other texts."""
+    parts = [part.lower() for part in _PARTS_OF_CLOCK.findall(text)]
+    fields = [part for part in parts if part in (*_CODES, "mm")]
+    if "".join(parts) != text.lower() or len(fields) < 2 or not {"mm", "ddd"} & set(fields):
+        return None
+    if "/" in parts and not {"yy", "yyyy"} & set(fields):  # mm/h is rain
+        return None
+    form = ""
+    for part in parts:
+        minutes = "%H" in form or fields == ["mm", "ss"]  # months stand before hours
+        form += ("%M" if minutes else "%m") if part == "mm" else _CODES.get(part, part.upper())
+    return form
 
 
 def split_name(text: str) -> tuple[str, str]:
