@@ -155,3 +155,21 @@ def test_a_header_says_how_times_are_written(header, form, stamps, tmp_path):
 def test_units_of_rain_are_no_clocks(unit, tmp_path):
     data = Trajectories.from_file(written(tmp_path, f"t,x ({unit})", np.arange(30.0), np.cos(np.arange(30))))
     assert data.units == {"x": unit}
+
+
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.ReadingWarning")
+@pytest.mark.parametrize("header", ["Year", "time", "date"])
+def test_years_of_several_countries_are_no_hours(header, tmp_path):
+    years, country = np.repeat(np.arange(2000, 2021), 2), ["a", "b"] * 21
+    path = written(tmp_path, f"{header},country,x", years, country, np.cos(np.arange(42)))
+    for t, _ in Trajectories.from_file(path, trajectory="country").arrays():
+        np.testing.assert_array_equal(t, np.arange(2000, 2021))
+
+
+def test_a_day_that_is_not_in_its_month_is_refused(tmp_path):
+    days = np.arange(1, 31)
+    path = written(tmp_path, "year,month,day,x", 2023 + 0 * days, 2 + 0 * days, days, np.cos(days))
+    with pytest.raises(
+        ValueError, match="dates in columns 'year', 'month', 'day', got 2023, 2, 29 in row 29"
+    ):
+        Trajectories.from_file(path)

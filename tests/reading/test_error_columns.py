@@ -44,7 +44,12 @@ def test_errors_behind_what_was_measured_are_dropped_and_said(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("header", "columns"),
-    [("t,x,error", (X, 0.1 * np.cos(T))), ("t,strain,sigma", (0.01 * X, 5 * Y)), ("t,sigma,x", (Y, X))],
+    [
+        ("t,x,error", (X, 0.1 * np.cos(T))),
+        ("t,strain,sigma", (0.01 * X, 5 * Y)),
+        ("t,sigma,x", (Y, X)),
+        ("t,epsilon,sigma", (0.1 * T**0.5, 10 * Y * np.exp(-T))),
+    ],
 )
 def test_what_is_no_error_stays_a_state(header, columns, tmp_path):
     data = Trajectories.from_file(written(tmp_path, header, T, *columns))

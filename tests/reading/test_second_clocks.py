@@ -87,3 +87,9 @@ def test_arrays_of_two_sensors_with_a_clock_each_are_refused(tmp_path):
             Trajectories.from_file(tmp_path / name)
     np.savez(tmp_path / "a.npz", time=A, x=np.sin(A), elapsed=A - 3)
     assert Trajectories.from_file(tmp_path / "a.npz").state_names == ("x",)
+
+
+def test_the_time_that_a_simulation_took_is_no_clock_of_a_sensor(tmp_path):
+    took = 0.01 * A + 1e-4 * np.sin(A)
+    data = Trajectories.from_file(written(tmp_path, "time,x,cpu time,v", A, np.cos(A), took, np.sin(A)))
+    assert data.state_names == ("x", "v") and data.arrays()[0][0][-1] == 12

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fim_dynsys.trajectories.reading import clocks, dates, digits
 from fim_dynsys.trajectories.reading.columns import is_numeric, is_text, numbers_of
-from fim_dynsys.trajectories.reading.options import Notes, Options, quoted
+from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.periods import month_of
 from fim_dynsys.trajectories.reading.text import Table
 from fim_dynsys.trajectories.reading.units import clock_format
@@ -161,6 +161,13 @@ def _by_parts(
         known = {part: values[part].astype(int) for part in chain if part not in _SECONDS}
         dated = pd.DataFrame({"year": _LEAP_YEAR, "day": 1} | known, index=frame.index)
         stamps = pd.to_datetime(dated, errors="coerce") + pd.to_timedelta(seconds, unit="s")
+        if stamps.isna().any() and "year" in chain:
+            row = int(np.argmax(stamps.isna()))
+            raise refusal(
+                f"dates in columns {quoted(columns)}",
+                f"{', '.join(f'{frame[c].iloc[row]:g}' for c in columns[: len(chain)])} in row {row + 1}",
+                "mend it, or give time= or step=",
+            )
         seconds = dates.as_seconds(columns[0], stamps, options, said)
     elif "day" in chain:
         seconds += _DAY * values["day"]
@@ -171,9 +178,9 @@ def _by_parts(
     grow = clocks.clock_within(seconds, groups) is not None or (steps[within] >= 0).all()
     if not grow or not np.isfinite(seconds).all():
         return None
-    notes.say(f"time: {quoted(columns)} together, in seconds")
-    for text in said.decided:
-        notes.decide(text)
+    notes.say(f"time: {quoted(columns)} together")
+    for text in said.done:
+        (notes.decide if text in said.decided else notes.say)(text)
     if chain[0] == "month":
         notes.decide("months and days of a leap year, for no column is the year")
     return Times(seconds, "s", columns)
@@ -279,7 +286,7 @@ def _by_day_of_week(
     seconds = _DAY * (7 * weeks + days)
     if not np.isfinite(seconds).all() or np.ptp(days) > 6 or clocks.clock_within(seconds, groups) is None:
         return None
-    notes.say(f"time: {quoted([week, day])} together, in seconds")
+    notes.say(f"time: {quoted([week, day])} together")
     return Times(seconds, "s", (week, day))
 
 

@@ -115,6 +115,8 @@ def _of_clock(label: str, values: np.ndarray, notes: Notes) -> np.ndarray | None
     plain = clock_of(values)
     if seconds is None or read is None or (plain is not None and plain.even):
         return None
+    if len(np.unique(seconds // 3600)) == 1:  # years are 20 hours and some minutes
+        return None
     if (read.even and len(values) >= _FEW) or (values.min() >= _HOUR and len(values) >= _MANY):
         notes.decide(f"time: {label!r} read as hours and minutes in one number, in seconds")
         return past_midnight(seconds, notes)

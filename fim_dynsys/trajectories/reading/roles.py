@@ -49,6 +49,7 @@ _ERRORS_ALONE = re.compile(
     r"[±\u03c3]|\+/-|unc(ertaint(y|ies))?)\.?( bars?)?(\.\d+)?",
     re.IGNORECASE,
 )
+_SURE_ERRORS = re.compile("sd|st|sem|unc|±", re.IGNORECASE)  # no stresses, and no errors of a controller
 _SET = re.compile(
     r"(?P<base>.+?)[ _.-]?(?P<set>est(im(ation)?)?|ident(ification)?|train(ing)?|test|val(id(ation)?)?)",
     re.IGNORECASE,
@@ -366,7 +367,7 @@ def _measured_before(name: str, frame: pd.DataFrame) -> str | None:
     if _ERRORS_ALONE.fullmatch(columns[before]):
         before = first - 1
     errors, values = numbers_of(frame[name]), numbers_of(frame[columns[before]])
-    small = np.nanmedian(errors) < max(np.nanstd(values), np.nanmedian(np.abs(values)))
+    small = _SURE_ERRORS.match(name) is not None or np.nanmax(errors) < np.nanmax(np.abs(values))
     return columns[before] if np.nanmin(errors) >= 0 and small else None
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from fim_dynsys.trajectories.reading import clocks
 from fim_dynsys.trajectories.reading.options import refusal
 
+_OF_COMPUTERS = re.compile("cpu|wall|comput|exec|solver", re.IGNORECASE)  # how long a simulation took
 _ALIKE = 0.05  # by which two clocks may differ in rate
 _OFF = 0.05  # of a step, by which the clock of another sensor may differ
 _PAST = 1e8  # seconds or finer units since another era: no record is as long
@@ -31,6 +32,8 @@ def refuse_second(names: Sequence[str]) -> ValueError:
 
 def has_own_sensor(columns: Sequence[str], first: str, second: str) -> bool:
     """Whether a second clock stands beside columns of its own, as ``time, x, time, v``, or is called so."""
+    if _OF_COMPUTERS.search(second):
+        return False
     places = sorted((list(columns).index(first), list(columns).index(second)))
     counters = [c for c in columns if clocks.is_counter_name(c) and not re.fullmatch("[a-z]", c)]
     states = [k for k, c in enumerate(columns) if not clocks.is_time_name(c) and c not in counters]
@@ -40,8 +43,11 @@ def has_own_sensor(columns: Sequence[str], first: str, second: str) -> bool:
     return (between and beside) or (tail != second and tail in columns)
 
 
-def go_alike(one: tuple[np.ndarray, str], other: tuple[np.ndarray, str]) -> bool:
-    """Whether two columns of times are the same but for unit and origin."""
+def go_alike(one: tuple[np.ndarray, str], other: tuple[np.ndarray, str], own_sensor: bool) -> bool:
+    """Whether two columns of times are the same but for unit and origin.
+
+    Where units are not known, any rate will do for two clocks of one sensor.
+    """
     (a, a_unit), (b, b_unit) = one, other
     rows = np.isfinite(a) & np.isfinite(b)
     a, b = a[rows], b[rows]
@@ -49,7 +55,7 @@ def go_alike(one: tuple[np.ndarray, str], other: tuple[np.ndarray, str]) -> bool
         return False
     rate = np.ptp(a) / np.ptp(b)
     both = {a_unit, b_unit} <= set(IN_SECONDS)
-    known = IN_SECONDS[b_unit] / IN_SECONDS[a_unit] if both else _nearest_rate(rate)
+    known = IN_SECONDS[b_unit] / IN_SECONDS[a_unit] if both else _nearest_rate(rate) if own_sensor else rate
     if abs(rate / known - 1) > _ALIKE + 2 / len(a):
         return False
     line = np.polyval(np.polyfit(a - a[0], b - b[0], 1), a - a[0])

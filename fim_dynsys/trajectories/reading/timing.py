@@ -225,7 +225,7 @@ def _say_the_same(
     options: Options,
 ) -> bool:
     """Whether two columns hold the same times but for units and, of one sensor, the origin."""
-    if not second_clocks.go_alike(read[first], read[second]):
+    if not second_clocks.go_alike(read[first], read[second], own_sensor):
         return False
     one, other = table.frame[first], table.frame[second]
     if not own_sensor or dates.looks_dated(one) != dates.looks_dated(other):
