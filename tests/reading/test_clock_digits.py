@@ -37,6 +37,9 @@ DIGITS = {
     "date and time with seconds": ("date,time", DIARY, "%Y%m%d,%H%M%S"),
     "date and written time": ("date,time", DIARY, "%Y%m%d,%H:%M:%S"),
     "written date and time": ("Date,Time", DIARY, "%Y-%m-%d,%H%M"),
+    "date and hour": ("date,hour", DIARY, "%Y%m%d,%H"),
+    "date, hour and minute": ("date,hour,minute", DIARY, "%Y%m%d,%H,%M"),
+    "written date and digits of the hour": ("Date,Hour", DIARY, "%Y-%m-%d,%H%M"),
     "short date and time": ("date,time", DIARY, "%y%m%d,%H%M"),
 }
 PARTS = {
@@ -173,3 +176,10 @@ def test_a_day_that_is_not_in_its_month_is_refused(tmp_path):
         ValueError, match="dates in columns 'year', 'month', 'day', got 2023, 2, 29 in row 29"
     ):
         Trajectories.from_file(path)
+
+
+def test_times_that_something_took_stay_states_beside_dates(tmp_path):
+    took = (105, 112, 130, 145, 201, 118) * 5
+    days = [f"2024-01-{k:02d}" for k in range(1, 31)]
+    data = Trajectories.from_file(written(tmp_path, "Date,travel time", days, [str(k) for k in took]))
+    assert data.state_names == ("travel time",)

@@ -37,6 +37,10 @@ _WEEK = re.compile(
     r"(iso|epi|mmwr|cdc)?[ _]?(week|kw|kalenderwoche|woche)([ _](no|nr|number))?", re.IGNORECASE
 )
 _WEEKS = 53  # of a year at most
+_TIME_OF_DAY = re.compile(  # a column that may hold hours and minutes in one number
+    r"((local|utc|gmt)[ _])?(time|zeit|uhrzeit|t)([ _](of[ _]day|local|utc|gmt))?|h(ou)?rs?|hh?mm(ss)?|hour",
+    re.IGNORECASE,
+)
 _MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?$")  # behind dates, as Excel keeps them
 _CENTURY = 100  # a year below it leaves out its century
 _WHOLE = re.compile(r"(.*[ ._])?(s|secs?|seconds?)", re.IGNORECASE)
@@ -190,22 +194,23 @@ def _with_digits_as_text(
     frame: pd.DataFrame, units: Mapping[str, str], days: list[str], hours: list[str], notes: Notes
 ) -> tuple[pd.DataFrame, list[str], list[str]]:
     """Dates like 20240501 as dates beside times of day, and times of day like 630 as such beside dates."""
-    called = [c for c in frame if is_numeric(frame[c]) and clocks.is_time_name(c)]
-    called = [c for c in called if c not in units or clock_format(units[c]) is not None]
+    plain = [c for c in frame if is_numeric(frame[c]) and (c not in units or clock_format(units[c]))]
     stamps, clock = {}, {}
-    for column in called:
+    for column in plain:
         values = numbers_of(frame[column])
-        dated, seconds = digits.stamps_of(column, values), digits.times_of_day(values)
-        if not days and dated is not None and (dated == dated.dt.normalize()).all():
+        dated = digits.stamps_of(column, values) if not days and clocks.is_time_name(column) else None
+        seconds = digits.times_of_day(values) if not hours and _TIME_OF_DAY.fullmatch(column) else None
+        if dated is not None and (dated == dated.dt.normalize()).all():
             stamps[column] = dated
-        elif not hours and seconds is not None:
+        elif seconds is not None:
             clock[column] = seconds
+    numbered = {part: any(c.lower() in _PART_NAMES[part] for c in plain) for part in ("day", "hour")}
+    falls = all((np.diff(seconds) < 0).any() for seconds in clock.values())  # on the next day
+    with_day = len(days or stamps) == 1 or (not days and not stamps and numbered["day"] and falls)
+    with_hour = len(hours or clock) == 1 or (not hours and not clock and numbered["hour"])
+    if not with_day or not with_hour:
+        return frame, days, hours
     days, hours = days or list(stamps), hours or list(clock)
-    # Beside numbers of days, times fall on the next day.
-    numbered = not days and any(c.lower() in _PART_NAMES["day"] for c in frame)
-    numbered = numbered and all((np.diff(seconds) < 0).any() for seconds in clock.values())
-    if len(hours) != 1 or not (len(days) == 1 or numbered):
-        return frame, [c for c in days if c not in stamps], [c for c in hours if c not in clock]
     if stamps:
         frame = frame.assign(**{days[0]: stamps[days[0]].dt.strftime("%Y-%m-%d").to_numpy()})
     if clock:
