@@ -47,3 +47,12 @@ def test_a_first_sample_that_reads_as_numbers_of_columns_is_kept(times, tmp_path
     np.savetxt(tmp_path / "b.csv", np.c_[np.sin(T), np.cos(T)], delimiter=",")
     with pytest.warns(ReadingWarning, match="row numbers"):
         assert len(Trajectories.from_file(tmp_path / "b.csv").arrays()[0][0]) == 121
+
+
+def test_a_number_above_a_single_column_is_refused_where_it_is_no_sample(tmp_path):
+    pd.Series(X[:, 0]).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(ValueError, match="which may number the columns"):
+        Trajectories.from_file(tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_text("".join(f"{x:.5g}\n" for x in np.sin(T)))
+    with pytest.warns(ReadingWarning):
+        assert len(Trajectories.from_file(tmp_path / "b.csv").arrays()[0][0]) == 121

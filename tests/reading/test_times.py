@@ -86,3 +86,14 @@ def test_days_that_go_on_in_the_next_year_say_where_the_year_stands(tmp_path):
     np.testing.assert_allclose(dated(tmp_path, days), np.arange(4))
     np.testing.assert_allclose(dated(tmp_path, ["99-12-30", "99-12-31", "00-01-01"]), np.arange(3))
     np.testing.assert_allclose(dated(tmp_path, [f"21-2-{k}" for k in range(1, 29)]), np.arange(28))
+
+
+@pytest.mark.parametrize(("day", "length"), [("01.01", 6939), ("31.12", 6940)])
+def test_the_same_day_of_many_years_may_be_many_days(day, length, tmp_path):
+    days = [f"{day}.{k:02d}" for k in range(1, 21)]
+    with pytest.raises(
+        ValueError, match="a day of each year or of one month; give dayfirst=True, or time_format="
+    ):
+        dated(tmp_path, days)
+    assert dated(tmp_path, days, dayfirst=True)[-1] == length
+    assert dated(tmp_path, days, time_format="%y.%m.%d")[-1] == 19

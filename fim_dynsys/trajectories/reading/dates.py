@@ -183,7 +183,7 @@ def _by_order_of_days(
     """``1/2/2024``: the first or the second of February, by what the dates themselves admit."""
     first, second = numeric[0].astype(int), numeric[2].astype(int)
     dayfirst = options.dayfirst
-    if dayfirst is None and _is_year_first(numeric, notes):
+    if dayfirst is None and _is_year_first(label, numeric, notes):
         year = with_century(first).astype(str)
         iso = year + "-" + numeric[2].str.zfill(2) + "-" + numeric[3].str.zfill(2)
         return pd.to_datetime(
@@ -211,8 +211,14 @@ def _by_order_of_days(
     return pd.to_datetime(text, format="mixed", dayfirst=dayfirst)
 
 
-def _is_year_first(numeric: pd.DataFrame, notes: Notes) -> bool:
-    """Whether dates like ``21-02-03`` begin with the year: these days grow, evenly or over a shorter time."""
+def _is_year_first(label: str, numeric: pd.DataFrame, notes: Notes) -> bool:
+    """Whether dates like ``21-02-03`` begin with the year: these days grow, evenly or over a shorter time.
+
+    Raises
+    ------
+    ValueError
+        For the first or the last day of many years, which may be many days.
+    """
     if numeric[0].str.len().min() < 2 or numeric[3].str.len().max() > 2:
         return False
     first, second, third = (numeric[k].astype(int) for k in (0, 2, 3))
@@ -228,6 +234,12 @@ def _is_year_first(numeric: pd.DataFrame, notes: Notes) -> bool:
             found[order] = (not stamps.is_monotonic_increasing, bool(np.ptp(steps) > 0), float(steps.sum()))
     if not found or min(found, key=lambda order: found[order]) != "year":
         return False
+    if "day" in found and {(1, 1), (31, 12)} & set(zip(first, second, strict=True)) and first.nunique() == 1:
+        raise refusal(
+            f"dates that can be read in one way in column {label!r}",
+            f"{numeric.iloc[-1][[0, 2, 3]].str.cat(sep='-')}, a day of each year or of one month",
+            'give dayfirst=True, or time_format="%y-%m-%d" or what fits',
+        )
     doubtful = sum(falls == found["year"][0] for falls, *_ in found.values()) > 1
     (notes.decide if doubtful else notes.say)("dates with the year first (dayfirst=, time_format=)")
     return True

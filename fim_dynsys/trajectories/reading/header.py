@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
 
 from fim_dynsys.trajectories.reading.clocks import clock_of, counts_rows, step_of_name
@@ -29,6 +30,7 @@ from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refu
 
 _LINES = 400  # of the head that are looked at
 _ROWS_AHEAD = 5  # rows that have to follow the first one of the table
+_JUMP = 3.0  # largest steps of a single column that its number above is away from it
 _STATED = re.compile(  # a name and a number behind it, as `tInc = 0.1` or `Delta_X 0.1`
     r"([^\W\d][\w ]*?)\s*[:=,;\s]\s*([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?)"
     r"\s*([A-Za-zµ]*)(?![\w.]|\s*/)"
@@ -232,7 +234,7 @@ def _numbers_columns(name: str, rows: Sequence[list[str]], decimal: str) -> bool
     """
     indexed = rows[0][0] == ""  # above the row numbers
     cells = rows[0][indexed:]
-    if len(rows) <= _ROWS_AHEAD or len(cells) + indexed < 2 or not all(map(is_number, cells)):
+    if len(rows) <= _ROWS_AHEAD or not cells or not all(map(is_number, cells)):
         return False
     numbers = as_numbers(pd.Series(cells), decimal)[0]
     if numbers[0] not in (0.0, 1.0) or not counts_rows(numbers):
@@ -241,8 +243,11 @@ def _numbers_columns(name: str, rows: Sequence[list[str]], decimal: str) -> bool
     whole, below = clock_of(times), clock_of(times[1:])
     if indexed or (below is not None and not below.repeats and (whole is None or whole.repeats)):
         return True
-    if whole is not None and not whole.repeats:  # the first column goes on from there, as the time does
-        return below is not None and below.even and not whole.even
+    if whole is not None and not whole.repeats and (whole.even or (below is not None and below.even)):
+        return not whole.even  # where it is, the first column goes on from there, as the time does
+    steps = np.abs(np.diff(times))
+    if len(rows[0]) == 1 and not steps[0] > _JUMP * np.nanmax(steps[1:]):
+        return False
     others = [cell for row in rows[1:] for cell in row if is_number(cell)]
     if all(cell.isdigit() for cell in cells) and not any(cell.lstrip("+-").isdigit() for cell in others):
         raise refusal(
