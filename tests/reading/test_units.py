@@ -24,6 +24,9 @@ def test_times_of_dates_are_converted_to_the_unit_that_is_given(unit, length, tm
         ("Date,x", hourly("%Y-%m-%d %H:%M")),
         ("Date,Time,x", hourly("%Y-%m-%d"), hourly("%H:%M:%S")),
         ("year,month,day,hour,x", *(hourly(part) for part in ("%Y", "%m", "%d", "%H"))),
+        ("Time (min),x", [f"{k:.0f}:00:00" for k in K]),
+        ("Time (hh:mm),x", [f"{k:02.0f}:00" for k in K]),
+        ("timestamp (ms),x", [f"{1_700_000_000_000 + 3_600_000 * k:.0f}" for k in K]),
         ("timestamp,x", [f"{1_700_000_000 + 3600 * k:.0f}" for k in K]),
     ):
         data = Trajectories.from_file(written(tmp_path, header, *columns, X), units={"t": unit})

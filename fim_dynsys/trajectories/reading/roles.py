@@ -507,7 +507,8 @@ def _in_given_unit(table: Table, times: Times, options: Options, notes: Notes) -
     unit, stated = clocks.unit_of_name(given), clocks.unit_of_name(times.unit)
     if not given or not stated or unit == stated:
         return times
-    if any(table.units.get(c) or clocks.unit_of_name(c) == times.unit for c in times.columns[:1]):
+    numeric = [c for c in times.columns[:1] if is_numeric(table.frame[c])]
+    if any(times.unit in (table.units.get(c), clocks.unit_of_name(c)) for c in numeric):
         notes.decide(f"times in {times.unit} called {given}, and not converted (units=)")
         return times
     if unit not in IN_SECONDS:
