@@ -45,6 +45,7 @@ DIGITS = {
 PARTS = {
     "day and hour": ("day,hour", DIARY, "%d,%H"),
     "day, hour and minute": ("day,hour,minute", OTHER_DAYS, "%j,%H,%M"),
+    "h, m and s": ("h,m,s", SEVENTHS, "%H,%M,%S"),
     "hour, minute past midnight": ("hour,minute", MIDNIGHTS, "%H,%M"),
     "one sample each day": ("day,hour", OTHER_DAYS[::9], "%j,%H"),
     "month, day and hour": ("month,day,hour", DIARY, "%m,%d,%H"),

@@ -26,6 +26,7 @@ def test_codes_that_repeat_themselves_outside_of_the_data_are_refused(code, tmp_
         np.where(np.arange(121) == 5, 99, X),  # once
         np.where(np.arange(121) % 10 == 5, 99, np.round(98 + np.cos(T), 2)),  # among others
         np.where(np.arange(121) % 10 == 5, 99.0, 20.0 + np.arange(121) % 3),  # levels of a setting
+        np.where(np.arange(121) % 2 == 0, 99, X),  # as often as others
         np.minimum(60 + 60 * np.cos(T), 99.9),  # a sensor at its limit
     ],
 )

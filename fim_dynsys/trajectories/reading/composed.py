@@ -106,6 +106,8 @@ def composed(
         places |= {"month": "MM", "minute": "mm"}
     if "max" in lower and places.get("minute", "").lower() == "min":  # the smallest and the largest value
         del places["minute"]
+    if {"hour", "second"} <= set(places) and "minute" not in places and "m" in lower:
+        places["minute"] = next(c for c in frame if c.lower() == "m")
     if "year" in places and numbers_of(frame[places["year"]]).max() < _CENTURY:
         del places["year"]
     if len(days) == 1 and {"hour"} <= set(places) and frame[days[0]].duplicated().any():
@@ -131,6 +133,8 @@ def composed(
         chain = []  # hours of an unknown day
     if {"month", "hour"} <= set(chain) and "day" not in chain:
         chain = []
+    if {"hour", "second"} <= set(chain) and "minute" not in chain:
+        chain.remove("second")
     if "day" in chain and "hour" not in chain:  # minima and seconds are no parts of a day alone
         chain = chain[: chain.index("day") + 1]
     clock = hours[0] if len(hours) == 1 and not days and chain[-1:] == ["day"] else None

@@ -83,7 +83,7 @@ def check_codes(name: str, columns: Iterable[tuple[str, np.ndarray]], remedy: st
 def _least_gap(extreme: float, values: np.ndarray, rest: np.ndarray) -> float:
     """How far from all others a number has to be to stand for missing values."""
     rows = int((values == extreme).sum())
-    if extreme and rows >= _REPEATED and _varies(rest):
+    if extreme and _REPEATED <= rows < len(rest) and _varies(rest):
         return _OUTSIDE * float(np.ptp(rest))
     is_code = _drops_out(values) if extreme == 0 else extreme in _CODES
     return _FAR * max(float(np.ptp(rest)), 0.1 * float(np.abs(rest).max())) if is_code else np.inf
