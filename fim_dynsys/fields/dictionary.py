@@ -285,10 +285,13 @@ class DictionaryField(VectorField):
         -------
         str
         """
+        return aligned_latex(latex_names(self.state_names), self._latex_sides(precision))
+
+    def _latex_sides(self, precision: int) -> list[str]:
+        """Each right-hand side as LaTeX."""
         check_precision(precision)
-        names = latex_names(self.state_names)
-        notation = LatexNotation(names, precision)
-        return aligned_latex(names, [written(side, notation) for side in self._right_hand_sides()])
+        notation = LatexNotation(latex_names(self.state_names), precision)
+        return [written(side, notation) for side in self._right_hand_sides()]
 
     def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"

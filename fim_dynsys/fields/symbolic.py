@@ -445,10 +445,13 @@ class SymbolicField(VectorField):
 
     def latex(self, precision: int = 3) -> str:
         """Right-hand sides as one aligned LaTeX block, with numbers of `precision` significant digits."""
+        return aligned_latex(latex_names(self.state_names), self._latex_sides(precision))
+
+    def _latex_sides(self, precision: int) -> list[str]:
+        """Each right-hand side as LaTeX."""
         check_precision(precision)
-        names = latex_names(self.state_names)
-        writer = ExpressionWriter(LatexNotation(names, precision), self._symbols)
-        return aligned_latex(names, [writer.written(side) for side in self._numeric])
+        writer = ExpressionWriter(LatexNotation(latex_names(self.state_names), precision), self._symbols)
+        return [writer.written(side) for side in self._numeric]
 
     def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import sympy
 
 import fim_dynsys
 from fim_dynsys import CallableField, EnsembleField, FieldFamily, Region, SymbolicField, Trajectories
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.symbolic import DrivenExpressions
 from fim_dynsys.fields.terms import Dictionary
 
 BOX = Region([-1, -1], [1, 1])
@@ -84,3 +87,16 @@ def test_a_model_that_is_not_fitted_is_its_call():
 def test_a_distillation_shows_its_residual():
     found = fim_dynsys.distill(spring())
     assert "relative residual" in found._repr_html_() and len(found.to_dataframe()) == 2
+
+
+def test_a_field_with_inputs_is_written_as_latex_and_as_sympy():
+    sums = DictionaryField(
+        Dictionary(np.array([[1, 0], [0, 1]])), [[-0.5, 0.0], [2.0, 0.0]], state_names=["x", "u"]
+    )
+    driven = DrivenField(sums, ["u"], state_names=["x"])
+    written = DrivenExpressions(["-k*x + 2*u"], {"k": 0.5}, input_names=["u"], state_names=["x"])
+    for field in (driven, written):
+        x, u = sympy.symbols("x u", real=True)
+        assert field.latex() == "\\begin{aligned}\n\\dot{x} &= -0.5 x + 2 u\n\\end{aligned}"
+        assert field._repr_latex_() == f"$${field.latex()}$$"
+        assert sympy.simplify(field.sympy([x, u])[0] - (2 * u - x / 2)) == 0 and len(field.sympy()) == 1
