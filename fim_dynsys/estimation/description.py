@@ -170,7 +170,7 @@ def describe(
     )
     sized = dict(zip(states, sizes.tolist(), strict=True)) | {p.name: p.size for p in parameters}
     sized |= {name: abs(value) or 1.0 for name, value in fixed.items()} | _input_sizes(trajectories)
-    sized[TIME] = max(float(t[-1] - t[0]) for t in times) or 1.0
+    sized[TIME] = _span(runs)
     smooth = Switching(inputs, fixed, sized).smoothed(equations)
     problem = Problem(
         tuple(states),
@@ -343,7 +343,7 @@ def _parameters(
     import sympy
 
     pairs = trajectories.arrays()
-    span = max(float(t[-1] - t[0]) for t, _ in pairs) or 1.0
+    span = _span(runs)
     values = np.concatenate([x for _, x in pairs])
     column_size = [_rms(values[:, k]) for k in range(values.shape[1])]
     for k, name in enumerate(states):  # numbers that are known of the first states
@@ -409,6 +409,11 @@ def _parameters(
             size = max(abs(low), abs(high))
         found.append(Parameter(name, low, high, scale, size, prior, start))
     return tuple(found), full
+
+
+def _span(runs: Sequence[Run]) -> float:
+    """The longest time from the first states to the last sample; 1 where there is none."""
+    return max(float(run.times[-1] - run.begin) for run in runs) or 1.0
 
 
 def _moves(pairs: Sequence[tuple[np.ndarray, np.ndarray]], column: int) -> float:

@@ -170,6 +170,7 @@ def fit_problem(
     first : sequence of arrays (q,)
         Coordinates to begin with.
     """
+    shown = _cuttable(problem, shown)
     objective, space, coarse = problem.objective, problem.space, _coarse(problem)
     draws = draw_starts(space, _SCREENED * n_starts, seed)
     regressed = [] if shown is None else _regressed(problem, shown, draws)
@@ -270,6 +271,7 @@ def restarted(
 
     None where no more starts are left, or the runs are so long that their whole paths may be chaotic.
     """
+    shown = _cuttable(problem, shown)
     if shown is None or (fit is not None and len(fit.values) >= n_starts):
         return None
     if max(len(c) for c in _all_cuts(problem, shown)) > _LONGEST:
@@ -314,6 +316,11 @@ def _coarse(problem: Problem) -> float:
 
 
 # ---------------------------------------------------------------------- pieces
+
+
+def _cuttable(problem: Problem, shown: Sequence[np.ndarray] | None) -> Sequence[np.ndarray] | None:
+    """Measured states, from which pieces begin; None where a run has one sample, which no piece follows."""
+    return None if any(len(run.times) < 2 for run in problem.runs) else shown
 
 
 def _cuts(times: np.ndarray, shown: np.ndarray, most: int) -> np.ndarray:

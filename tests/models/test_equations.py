@@ -520,3 +520,19 @@ def test_errors_relative_to_states_that_begin_at_zero_determine_stiff_rates():
     for name, relative in {"k1": 0.0022, "k2": 0.0028, "k3": 0.0035}.items():  # by least_squares in log k
         assert errors[name] / rates[name] == pytest.approx(relative, rel=0.2)
         assert abs(model.parameters_[name] - rates[name]) < 3 * errors[name]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("last", [1, 2])
+def test_one_sample_a_trajectory_is_a_record_like_others(last):
+    """One animal a time, of which the last is sampled ``last`` times: all begin alike."""
+    t = np.array([1.0, 2.0, 4.0, 8.0, 12.0, 16.0])
+    y = 100 * np.exp(-0.2 * t) * (1 + 0.02 * np.random.default_rng(0).standard_normal(6))
+    best = least_squares(lambda p: p[0] * np.exp(-p[1] * t) - y, [90.0, 0.1], xtol=1e-12, ftol=1e-12).x
+    cuts = np.arange(1, 7 - last)
+    model = load({"c": "-k*c"}, initial={"c": "c0"}, t0=0.0)
+    model.fit(np.split(y[:, None], cuts), np.split(t, cuts), feature_names=["c"])
+    np.testing.assert_allclose([model.parameters_[name] for name in ("c0", "k")], best, rtol=1e-6)
+    assert model.field_.fit_info.follows_for == pytest.approx(
+        np.mean([part[-1] for part in np.split(t, cuts)])
+    )
