@@ -42,7 +42,7 @@ class Extended(Protocol):
 
     def get_feature_names(self) -> list[str]: ...
 
-    def to_dataframe(self) -> pd.DataFrame: ...
+    def _table_in(self, units: Mapping[str, str]) -> pd.DataFrame: ...
 
     def equations(self, precision: int = 3, errors: bool = False, style: Style = "plain") -> list[str]: ...
 
@@ -174,10 +174,7 @@ class DrivenField(VectorField):
 
     def to_dataframe(self) -> pd.DataFrame:
         """The coefficients as a table; see `DictionaryField.to_dataframe`."""
-        if isinstance(self.extended, DictionaryField) and self.context is not None:
-            table = self.extended._table_in(self.context.units)
-        else:
-            table = self.extended.to_dataframe()
+        table = self.extended._table_in({} if self.context is None else self.context.units)
         return table[table["state"].isin(self.state_names)].reset_index(drop=True)
 
     @property

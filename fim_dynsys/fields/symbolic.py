@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import check_named
 from fim_dynsys.fields.base import StackedRates, VectorField
-from fim_dynsys.fields.dictionary import aligned_latex, coefficient_table, latex_names, safe_names
+from fim_dynsys.fields.dictionary import aligned_latex, coefficient_table, latex_names
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.equation_text import (
     Style,
@@ -39,6 +39,7 @@ from fim_dynsys.fields.expressions import (
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.notation import LatexNotation, TextNotation
 from fim_dynsys.fields.plane import FieldPlane
+from fim_dynsys.fields.units import Units
 from fim_dynsys.fields.written_expressions import ExpressionWriter
 
 if TYPE_CHECKING:
@@ -313,7 +314,7 @@ class SymbolicField(VectorField):
         import sympy
 
         terms, coefficients = self._rows_of_terms
-        shown = dict(zip(self._symbols, map(sympy.Symbol, safe_names(self.state_names)), strict=True))
+        shown = dict(zip(self._symbols, map(sympy.Symbol, self.state_names), strict=True))
         return [str(_rounded(term.xreplace(shown), 6)) for term in terms], coefficients
 
     @property
@@ -414,11 +415,17 @@ class SymbolicField(VectorField):
         return coefficient_rows(self.state_names, self.get_feature_names(), self.coefficients)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The coefficients as a table; see `DictionaryField.to_dataframe`."""
+        """The coefficients as a table; see `DictionaryField.to_dataframe`. Inner units are not given."""
+        return self._table_in({} if self.context is None else self.context.units)
+
+    def _table_in(self, units: Mapping[str, str]) -> pd.DataFrame:
+        """As `to_dataframe`, in given units of states and time; see `Trajectories.units`."""
         names, coefficients = self._terms
         errors = self.standard_errors
         errors = np.full(coefficients.shape, np.nan) if errors is None else errors
-        return coefficient_table(self.state_names, names, coefficients, errors)
+        read = Units.of(units, self.state_names)
+        of_each = read.of_factors(self._rows_of_terms[0], self._symbols) if units else None
+        return coefficient_table(self.state_names, names, coefficients, errors, of_each)
 
     @property
     def complexity(self) -> int:

@@ -183,7 +183,8 @@ def _states(problem: Problem, data: Trajectories, summary: Summary, driven: Sequ
     """Fitted states at the samples, with inputs, and the time where it is one."""
     for clock in driven[len(data.input_names) :]:
         data = with_clock(data, clock)
-    units = {name: unit for name, unit in data.units.items() if name in {*problem.states, TIME}}
+    known = data.units | dict.fromkeys(driven[len(problem.inputs) :], data.units.get(TIME, ""))
+    units = {name: unit for name, unit in known.items() if name in {*problem.states, *driven, TIME}}
     return Trajectories.from_arrays(
         summary.states,
         [t for t, _ in data.arrays()],

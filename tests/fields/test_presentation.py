@@ -100,3 +100,20 @@ def test_a_field_with_inputs_is_written_as_latex_and_as_sympy():
         assert field.latex() == "\\begin{aligned}\n\\dot{x} &= -0.5 x + 2 u\n\\end{aligned}"
         assert field._repr_latex_() == f"$${field.latex()}$$"
         assert sympy.simplify(field.sympy([x, u])[0] - (2 * u - x / 2)) == 0 and len(field.sympy()) == 1
+
+
+@pytest.mark.parametrize("name", ["N", "S", "E", "I", "beta"])
+def test_names_that_sympy_has_too_stay_as_they_are(name):
+    written = SymbolicField([f"r*{name}*(1 - {name}/K)"], {"r": 0.5, "K": 5.0}, state_names=[name])
+    assert written.to_dataframe()["term"].tolist() == [name, f"{name}**2"]
+    sums = DictionaryField(Dictionary.polynomial(1, 1), [[0.0], [-1.0]], state_names=[name])
+    letter = f"\\{name}" if len(name) > 1 else name
+    for field in (written, sums):
+        assert f"\\dot{{{letter}}} &= " in field.latex() and f"{letter}_" not in field.latex()
+
+
+@pytest.mark.parametrize("name", ["glucose (mM)", "x.1", "2x"])
+def test_a_name_that_no_expression_can_hold_is_said_to_be_written_by_place(name):
+    with pytest.raises(ValueError, match=r"cannot stand in expressions: write x0"):
+        SymbolicField({name: f"-k*{name}"}, {"k": 1.0})
+    assert SymbolicField({name: "-k*x0"}, {"k": 1.0}).to_dataframe()["term"].tolist() == [name]
