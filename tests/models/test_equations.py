@@ -415,6 +415,23 @@ def test_values_that_no_such_noise_gives(noise, sigma, values, match):
         load({"c": "-k*c"}, noise=noise).fit(values, 1.0, feature_names=["c"], sigma=sigma)
 
 
+@pytest.mark.parametrize(
+    "noise",
+    [
+        ["normal", "lognormal"],
+        ("relative", "normal"),
+        [("normal", "a"), ("laplace", "b")],
+        {"g": ("normal", "poisson")},
+        ["normal", "normal", "normal"],
+    ],
+)
+def test_kinds_of_noise_in_a_list_are_no_scales(noise):
+    with pytest.raises(
+        ValueError, match=r"expected noise of several columns by their names, such as noise=\{'g'"
+    ):
+        load(ORAL, noise=noise).fit(np.ones((5, 2)), 1.0, feature_names=["g", "c"])
+
+
 def test_nothing_that_is_given_is_dropped_in_silence():
     t, y = HOURS, oral(HOURS)
     names = ("ka", "ke", "V")
