@@ -34,7 +34,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
 if TYPE_CHECKING:
-    from sympy import Expr
+    from sympy import Expr, Symbol
 
 _TYPICAL = 1.0 / 3.0  # of a record, in which rates change the states by their size
 _SMALL_MEAN = 0.1  # of a state's size that counts beside its scatter
@@ -78,6 +78,7 @@ def describe(
     errors: Sequence[np.ndarray] | None = None,
     poisson: bool = False,
     curves: Sequence[InputCurve] | None = None,
+    constant: Sequence[str] = (),
 ) -> Description:
     """The problem that equations, data and knowledge make.
 
@@ -99,6 +100,9 @@ def describe(
         Whether the samples are counts.
     curves : list of InputCurve, optional
         Inputs of each trajectory; default as sampled.
+    constant : sequence of str
+        Inputs and coordinates of one known value in each trajectory, which first states, doses and events may
+        name.
 
     Raises
     ------
@@ -110,10 +114,16 @@ def describe(
     tie(read, known.fixed)
     equations = tuple(read(e) for e in expressions)
     means = [read(c) for c in columns]
-    initial = each(caller, "initial", known.initial, len(trajectories))
+    values = _constants(trajectories, constant)
+    initial = [
+        {state: _first_at(read, first, numbers) for state, first in own.items()}
+        for own, numbers in zip(
+            each(caller, "initial", known.initial, len(trajectories)), values, strict=True
+        )
+    ]
     times = [t for t, _ in trajectories.arrays()]
     begins, notes = read_begins(caller, known.t0, times, known.doses, known.events, known.initial)
-    events, late = read_events(read, known.doses, known.events, times, begins)
+    events, late = read_events(read, known.doses, known.events, times, begins, values)
     observables, seen, noise_names = read_observables(
         read, columns, means, known.noise, poisson, errors is not None
     )
@@ -151,7 +161,7 @@ def describe(
     notes += _unused(read, equations, seen, names)
     notes += disagreements(equations, states, trajectories.units)
     runs, sizes, shown, holds, held_back = _runs(
-        read, columns, means, trajectories, known, initial, begins, events, errors, curves
+        read, columns, means, trajectories, known, initial, begins, events, errors, curves, constant
     )
     notes += held_back
     parameters, sizes = _parameters(
@@ -193,6 +203,26 @@ def describe(
     return Description(problem, equations, shown, tuple(columns), holds, tuple(notes))
 
 
+def _constants(trajectories: Trajectories, names: Sequence[str]) -> "list[dict[Symbol, Expr]]":
+    """Values of coordinates and constant inputs in each trajectory."""
+    import sympy
+
+    found = []
+    for number, rows in enumerate(trajectories.input_arrays()):
+        own = {name: values[number] for name, values in trajectories.coords.items()}
+        own |= dict(zip(trajectories.input_names, rows[0], strict=True))
+        found.append({sympy.Symbol(name, real=True): sympy.Float(float(own[name])) for name in names})
+    return found
+
+
+def _first_at(read: Reader, first: Any, numbers: "Mapping[Symbol, Expr]") -> Any:
+    """What is known of a first state, with numbers for the constants of the trajectory."""
+    if not numbers or first is None or is_pair(first) or is_number(first):
+        return first
+    value = read(first).xreplace(numbers)
+    return float(value) if value.is_number else value
+
+
 def _unused(
     read: Reader, equations: "Sequence[Expr]", seen: "Sequence[Expr]", names: Sequence[str]
 ) -> list[str]:
@@ -226,6 +256,7 @@ def _runs(
     events: list[tuple[Event, ...]],
     errors: Sequence[np.ndarray] | None,
     curves: Sequence[InputCurve] | None,
+    constant: Sequence[str],
 ) -> tuple[list[Run], np.ndarray, list[np.ndarray] | None, dict[str, str], list[str]]:
     """Runs; sizes (d,) of states, NaN if unknown; measured states; holds; what is to be warned of."""
     caller, states = read.caller, read.states
@@ -254,7 +285,8 @@ def _runs(
             for name, kind in zip(holds, taken, strict=True):
                 held.setdefault(name, kind.value)
             if begins[number] < t[0] and holds:
-                curve, extended = curve.held_since(begins[number]), True
+                curve = curve.held_since(begins[number])
+                extended |= bool(set(holds) - set(constant))
         guess, own = np.full(len(states), np.nan), np.full((len(t), len(states)), np.nan)
         for i, k in direct.items():
             seen = np.isfinite(x[:, k])

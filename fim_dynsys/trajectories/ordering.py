@@ -72,6 +72,17 @@ def by_labels(caller: str, kind: str, values: Any, names: Sequence[str]) -> Any:
     return columns_at(values, [own.index(name) for name in names if name in own])
 
 
+def with_coordinates(trajectories: Trajectories, names: Sequence[str]) -> Trajectories:
+    """The same records with coordinates of these names as their last inputs, of one value in each record."""
+    if not names:
+        return trajectories
+    coords = trajectories.coords
+    constant = np.stack([coords.pop(name).astype(float) for name in names], axis=1)
+    held = np.broadcast_to(constant[:, None], (*trajectories.t.shape, len(names)))
+    u = held if trajectories.u is None else np.concatenate([trajectories.u, held], axis=2)
+    return trajectories._replace(u=u, input_names=(*trajectories.input_names, *names), coords=coords)
+
+
 def with_clock(trajectories: Trajectories, clock: str) -> Trajectories:
     """The same records with the time as their last input, of this name; unchanged where they have it."""
     if clock in trajectories.input_names:

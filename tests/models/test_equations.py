@@ -553,3 +553,73 @@ def test_one_sample_a_trajectory_is_a_record_like_others(last):
     assert model.field_.fit_info.follows_for == pytest.approx(
         np.mean([part[-1] for part in np.split(t, cuts)])
     )
+
+
+def dosed(volumes, doses):
+    """Oral doses into subjects of other volumes, with 5 % of noise."""
+    noise = np.random.default_rng(0).standard_normal((len(volumes), len(HOURS), 1))
+    clean = [oral(HOURS, volume=v, dose=d)[:, None] for v, d in zip(volumes, doses, strict=True)]
+    return [c * (1 + 0.05 * e) for c, e in zip(clean, noise, strict=True)]
+
+
+def records_of(x, **coords):
+    return fim_dynsys.Trajectories.from_arrays(x, [HOURS] * len(x), state_names=["c"], coords=coords)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_coordinate_that_the_equations_name_is_a_known_constant_of_each_trajectory(tmp_path):
+    volumes = [0.3, 0.6]
+    x = dosed(volumes, [4.0, 4.0])
+    options = {"initial": {"g": 4.0, "c": 0}, "t0": 0.0, "bounds": {"ka": (0.5, None)}}
+    model = load(ORAL, **options).fit(records_of(x, V=volumes), observed=["c"])
+    assert set(model.parameters_) == {"ka", "ke"}
+
+    def off(p):
+        return np.concatenate([oral(HOURS, *p, v) - y[:, 0] for v, y in zip(volumes, x, strict=True)])
+
+    best = least_squares(off, [1.5, 0.08], xtol=1e-12, ftol=1e-12).x
+    np.testing.assert_allclose([model.parameters_[name] for name in ("ka", "ke")], best, rtol=1e-4)
+    assert model.field_.input_names == ("V",)
+    assert "V taken as known" in repr(model.field_.fit_info)
+    both = [np.column_stack([np.exp(-HOURS), y]) for y in x]
+    records = fim_dynsys.Trajectories.from_arrays(
+        both, [HOURS] * 2, state_names=["g", "c"], coords={"V": volumes}
+    )
+    expected = model.predict(both[1], u=np.full((len(HOURS), 1), 0.6))
+    np.testing.assert_allclose(model.predict(records)[1], expected)
+    assert model.score(records) == model.score(
+        both, [HOURS] * 2, u=[np.full((len(HOURS), 1), v) for v in volumes]
+    )
+    again = fim_dynsys.load_fitted(model.save(tmp_path / "model"))
+    assert again.fit_.descent.value == pytest.approx(model.fit_.descent.value)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "begun",
+    [{"initial": {"g": "D", "c": 0}}, {"initial": {"g": 0, "c": 0}, "doses": [(0.0, "g", "D/2")] * 2}],
+)
+def test_first_states_and_doses_may_name_a_coordinate(begun, tmp_path):
+    doses = [2.0, 8.0]
+    data = records_of(dosed([0.5, 0.5], doses), D=doses)
+    model = load(ORAL, t0=0.0, bounds={"ka": (0.5, None)}, **begun).fit(data, observed=["c"])
+    found = [model.parameters_[name] for name in ("ka", "ke", "V")]
+    np.testing.assert_allclose(found, [1.5, 0.08, 0.5], rtol=0.1)
+    assert isinstance(model.field_, fim_dynsys.SymbolicField)  # without inputs: rates are the same in all
+    again = fim_dynsys.load_fitted(model.save(tmp_path / "model"))
+    assert again.fit_.descent.value == pytest.approx(model.fit_.descent.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "match"),
+    [
+        ([0.3, 0.6], {"bounds": {"V": (0.1, 1.0)}}, "got bounds too"),
+        ([0.3, 0.6], {"fixed": {"V": 0.5}}, "got fixed too, 0.5; leave that out"),
+        (["a", "b"], {}, r"finite number for each trajectory in the coordinate 'V'.*got \['a', 'b'\]"),
+        ([0.3, np.nan], {}, "finite number for each trajectory"),
+    ],
+)
+def test_a_coordinate_that_is_no_known_number_is_refused(values, options, match):
+    data = records_of(dosed([0.3, 0.6], [4.0, 4.0]), V=values)
+    with pytest.raises(ValueError, match=match):
+        load(ORAL, initial={"g": 4.0, "c": 0}, t0=0.0, **options).fit(data, observed=["c"])
