@@ -648,3 +648,19 @@ def test_absolute_residuals_are_least_at_a_kink_which_the_search_finds(noise, se
     options = {"xatol": 1e-8, "fatol": 1e-10, "maxiter": 4000}
     best = minimize(left, found, method="Nelder-Mead", options=options).fun
     assert len(t) * np.log(left(found) / best) < 2e-3  # log-likelihood units; kinks are a millionth wide
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_a_first_state_at_the_edge_of_where_the_equations_exist_ends_no_search(seed):
+    """A tank that fills from empty: the data would have its first level, under a root, below 0."""
+    t = np.linspace(0, 30, 25)
+    level = orbit(lambda s, h: 0.5 - 0.4 * np.sqrt(np.maximum(h, 0.0)), [0.0], t)
+    y = level + 0.05 * np.random.default_rng(seed).standard_normal(level.shape)
+    model = load({"h": "q - c*sqrt(h)"}).fit(y, t, feature_names=["h"])  # without a FitWarning
+
+    def off(p):
+        return orbit(lambda s, h: p[0] - p[1] * np.sqrt(np.maximum(h, 0.0)), [0.0], t)[:, 0] - y[:, 0]
+
+    best = least_squares(off, [0.5, 0.4], xtol=1e-12, ftol=1e-12, diff_step=1e-5).x
+    np.testing.assert_allclose([model.parameters_[name] for name in ("q", "c")], best, rtol=1e-4)
+    assert 0 <= model.parameters_["h(0)"] < 1e-6
