@@ -55,7 +55,15 @@ def names_of(
     states = keys or tuple(f"x{i}" for i in range(d))
     inputs: list[str] = []
     if of_columns is not None:
+        named = tuple(of_columns[: len(columns)]) == columns
+        if keys is not None and named and not set(keys) <= set(of_columns):
+            return keys, columns, of_columns
         states, inputs = tuple(of_columns[:d]), of_columns[d:]
+        if keys is not None and set(states) != set(keys):
+            raise ValueError(
+                f"{caller}: expected feature_names of the states {', '.join(keys)}, or of the observed "
+                f"{', '.join(columns)}, and inputs behind these, got {', '.join(of_columns)}."
+            )
     return states, columns, [*columns, *inputs]
 
 

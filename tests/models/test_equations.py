@@ -664,3 +664,20 @@ def test_a_first_state_at_the_edge_of_where_the_equations_exist_ends_no_search(s
     best = least_squares(off, [0.5, 0.4], xtol=1e-12, ftol=1e-12, diff_step=1e-5).x
     np.testing.assert_allclose([model.parameters_[name] for name in ("q", "c")], best, rtol=1e-4)
     assert 0 <= model.parameters_["h(0)"] < 1e-6
+
+
+def test_names_beside_observed_are_those_of_the_states_or_of_the_columns():
+    t = np.linspace(0, 10, 60)
+    u = np.sin(t)
+    x = orbit(lambda s, x: [-x[0] + x[1], -0.5 * x[1] + np.sin(s)], [0.5, 1.0], t)
+    rates = {"v": "-v + w", "w": "-k*w + I"}
+
+    def fitted(names):
+        return load(rates, hold="smooth").fit(x[:, :1], t, u=u, observed=["v"], feature_names=names)
+
+    assert fitted(["v", "I"]).parameters_ == fitted(["v", "w", "I"]).parameters_
+    assert fitted(["v", "I"]).parameters_["k"] == pytest.approx(0.5, rel=1e-3)
+    with pytest.raises(
+        ValueError, match=r"feature_names of the states v, w, or of the observed v, and inputs"
+    ):
+        fitted(["w", "I"])
