@@ -349,6 +349,26 @@ def test_analyze_prints_tables(pendulum, tmp_path, capsys):
     assert "stable focus" in capsys.readouterr().out
 
 
+def test_analyses_as_json_have_numbers_and_the_same_keys_for_all_models(tmp_path, capsys):
+    t = np.linspace(0.0, 15.0, 150)
+    oscillator = fim_dynsys.SymbolicField(["v", "(1 - x**2)*v - x"], state_names=["x", "v"])
+    records = fim_dynsys.add_noise(fim_dynsys.simulate(oscillator, [[2.0, 0.0], [0.1, 0.0]], t), 0.02, rng=0)
+    found = []
+    for model in ("sindy-strong", "fim-ode"):
+        fim_dynsys.load(model).fit(records).save(tmp_path / model)
+        assert run("analyze", tmp_path / model, "--json") == 0
+        found.append(json.loads(capsys.readouterr().out))
+    points, cycles = zip(*((own["fixed points"][0], own["limit cycles"][0]) for own in found), strict=True)
+    assert set(points[0]) == set(points[1]) and set(cycles[0]) == set(cycles[1])
+    assert points[0]["x error"] is None and 0 < points[1]["x error"] < 1e-3
+    for point, cycle in zip(points, cycles, strict=True):
+        assert point["x"] == pytest.approx(0.0, abs=1e-3)
+        values = [complex(value["real"], value["imag"]) for value in point["eigenvalues"]]
+        np.testing.assert_allclose(values, [0.5 + 0.866j, 0.5 - 0.866j], atol=0.01)
+        assert cycle["multipliers"][0]["real"] == pytest.approx(8.6e-4, rel=0.05)
+        assert len(cycle["through"]) == 2 and abs(np.hypot(*cycle["through"])) > 1
+
+
 def test_a_dead_link_is_an_error(pendulum, tmp_path, capsys):
     assert run("fit", pendulum, "--model", "sindy", "--out", tmp_path / "o", "-q", "--held-out", 0) == 0
     page = tmp_path / "r.html"

@@ -210,8 +210,8 @@ class EquationsModel(EstimatedModel):
         u : array (n, k) or (n,), list of such arrays, or function, optional
             Inputs at the samples, or ``u(t)``, which is followed between them; jumps are located.
         feature_names : list of str, optional
-            Names of the states, or beside `observed` of the columns, and of the inputs or not; default those of
-            the expressions or of `x`.
+            Names of the states, or beside `observed` of the columns, and of the inputs or not; default those
+            of the expressions or of `x`.
         sigma : float, array (m,), dict by column, arrays of the shapes of `x`, or "poisson"
             Known standard deviations of the observations, or that they are counts. Samples of infinite ones
             count as not observed.

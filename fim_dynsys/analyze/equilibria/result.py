@@ -10,6 +10,7 @@ from fim_dynsys.analyze.equilibria.drawn import DrawnPoints
 from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.results import (
     SUPPORTED,
+    Measured,
     Result,
     Table,
     Variables,
@@ -172,10 +173,9 @@ class FixedPoints(Result):
 
     def _positions(self) -> list:
         shown = np.where(np.abs(self.x) > 1e-12 * self.region.size, self.x, 0.0)
-        if self.position_errors is None:
-            return list(shown)
-        pairs = zip(shown, self.position_errors, strict=True)
-        return [[f"{v:.4g} ± {e:.2g}" for v, e in zip(*pair, strict=True)] for pair in pairs]
+        known = self.position_errors
+        errors = np.full(self.x.shape, None) if known is None else known
+        return [list(map(Measured, *pair)) for pair in zip(shown, errors, strict=True)]
 
     def _kinds(self) -> list:
         if self.kind_shares is None:
@@ -188,10 +188,8 @@ class FixedPoints(Result):
         ]
 
     def _spectra(self) -> list:
-        if self.eigenvalue_errors is None:
-            return list(self.eigenvalues)
-        pairs = zip(self.eigenvalues, self.eigenvalue_errors, strict=True)
-        return [", ".join(f"{v:.4g} ± {_size(e):.2g}" for v, e in zip(*pair, strict=True)) for pair in pairs]
+        known = self.eigenvalue_errors
+        return list(map(Measured, self.eigenvalues, [None] * len(self) if known is None else known))
 
     def _headline(self) -> str:
         counts = {status: sum(status is s for s in self.status) for status in PointStatus}
@@ -261,8 +259,3 @@ class FixedPoints(Result):
             "kind_name": (("kind_name",), np.array([str(kind) for kind in kinds])),
             "kind_probability": (("fixed_point", "kind_name"), np.array(shares).reshape(-1, len(kinds))),
         }
-
-
-def _size(error: complex) -> float:
-    """One error for a complex number: the larger of those of its parts."""
-    return max(error.real, error.imag)
