@@ -4,6 +4,7 @@ import ast
 import keyword
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
@@ -132,6 +133,9 @@ class _Builder:
         self.functions = {name: getattr(sympy, name) for name in FUNCTIONS if name != "abs"}
         self.functions["abs"] = sympy.Abs
         self.sympy = sympy
+        # Python reads the micro sign as the Greek letter; names stay as they were written
+        words = re.findall(r"[^\W\d]\w*", text)
+        self.written = {unicodedata.normalize("NFKC", word): word for word in words}
 
     def refuse(self, what: str) -> NoReturn:
         raise ValueError(
@@ -163,6 +167,7 @@ class _Builder:
         return self.sympy.Integer(value) if isinstance(value, int) else self.sympy.Float(value)
 
     def name(self, name: str) -> "Expr":
+        name = self.written.get(name, name)
         if name in self.symbols:
             return self.symbols[name]
         return self.sympy.pi if name == "pi" else self.sympy.Symbol(name, real=True)

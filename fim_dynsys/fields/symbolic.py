@@ -111,10 +111,14 @@ class SymbolicField(VectorField):
         self._symbols, self._expressions = read_expressions(expressions, self.state_names)
         self._parameters = check_named("SymbolicField", "parameters", parameters)
         needed = parameter_names(self._expressions, self._symbols)
-        if needed != sorted(self._parameters):
+        missing = [repr(name) for name in needed if name not in self._parameters]
+        idle = [repr(name) for name in self._parameters if name not in needed]
+        if missing or idle:
+            said = [f"no value of {', '.join(missing)}"] if missing else []
+            said += [f"{', '.join(idle)} too, which no expression names"] if idle else []
             raise ValueError(
-                f"SymbolicField: expected finite values of the parameters {needed}, got {self._parameters}; "
-                f"states are {', '.join(str(s) for s in self._symbols)}."
+                f"SymbolicField: expected finite values of the parameters {needed}, got "
+                f"{' and '.join(said)}; states are {', '.join(self.state_names)}."
             )
         self._covariance = None if covariance is None else np.array(covariance, dtype=float)
         if self._covariance is not None and self._covariance.shape != (len(needed), len(needed)):

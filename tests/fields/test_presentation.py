@@ -117,3 +117,24 @@ def test_a_name_that_no_expression_can_hold_is_said_to_be_written_by_place(name)
     with pytest.raises(ValueError, match=r"cannot stand in expressions: write x0"):
         SymbolicField({name: f"-k*{name}"}, {"k": 1.0})
     assert SymbolicField({name: "-k*x0"}, {"k": 1.0}).to_dataframe()["term"].tolist() == [name]
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"a": 1.0, "b": 2.0}, r"parameters \['a'\], got 'b' too, which no expression names; states are x\."),
+        ({}, r"parameters \['a'\], got no value of 'a'; states are x\."),
+        ({"A": 1.0}, r"got no value of 'a' and 'A' too, which no expression names"),
+    ],
+)
+def test_parameters_that_lack_or_are_too_many_are_named(given, match):
+    with pytest.raises(ValueError, match=match):
+        SymbolicField(["-a*x"], given, state_names=["x"])
+
+
+@pytest.mark.parametrize("letter", ["\N{MICRO SIGN}", "\N{GREEK SMALL LETTER MU}"])
+def test_names_stay_as_they_were_written(letter):
+    growing = SymbolicField([f"{letter}*x"], {letter: 2.0}, state_names=["x"])
+    assert growing([3.0]) == 6.0 and list(growing.parameters) == [letter]
+    state = SymbolicField({letter: f"-k*{letter}"}, {"k": 2.0})
+    assert state([3.0]) == -6.0 and state.equations() == [f"-2 {letter}"]
