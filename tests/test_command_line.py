@@ -369,6 +369,27 @@ def test_analyses_as_json_have_numbers_and_the_same_keys_for_all_models(tmp_path
         assert len(cycle["through"]) == 2 and abs(np.hypot(*cycle["through"])) > 1
 
 
+def test_what_cannot_be_written_is_refused_before_the_work(pendulum, tmp_path, capsys, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("", encoding="utf-8")
+
+    def no_fit(*_, **__):
+        raise AssertionError("the fit began")
+
+    monkeypatch.setattr(fim_dynsys.registry.load("sindy").__class__, "fit", no_fit)
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: (_ for _ in ()).throw(OSError(30, "Read-only")))
+    for option, name, said in (
+        ("--out", "new", "expected --out in a folder that can be written to"),
+        ("--report", "page.html", "expected --report in a folder that can be written to"),
+        ("--out", "file", "expected --out as a folder, got the file"),
+        ("--report", "folder", "expected --report as a file, got the folder"),
+    ):
+        assert run("fit", pendulum, "--model", "sindy", option, tmp_path / name) == 2
+        assert said in capsys.readouterr().err
+    assert run("explore", tmp_path / "folder", "--out", tmp_path / "page.html") == 2
+    assert "expected --out in a folder that can be written to" in capsys.readouterr().err
+
+
 def test_a_dead_link_is_an_error(pendulum, tmp_path, capsys):
     assert run("fit", pendulum, "--model", "sindy", "--out", tmp_path / "o", "-q", "--held-out", 0) == 0
     page = tmp_path / "r.html"

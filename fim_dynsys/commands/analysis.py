@@ -92,9 +92,8 @@ def analyze(
         raise FileNotFoundError(
             f"expected --explorer as a page that `fim-dynsys explore` wrote, got {explorer}"
         )
-    for path in (report, portrait):
-        if path is not None and not path.parent.is_dir():
-            raise FileNotFoundError(f"expected an existing folder for {path}, got {path.parent}")
+    if report is not None:
+        reading.check_target("--report", report)
     if portrait is not None:
         reading.check_picture("--portrait", portrait)
     model = load_fitted(folder)
@@ -164,6 +163,7 @@ def explore(folder: Path, out: Path, members: int, region: Box, quiet: bool, com
 
     Example: fim-dynsys explore fitted --out explorer.html
     """
+    reading.check_target("--out", out)
     model = load_fitted(folder)
     model.explore(out, region=_checked(region, model), n_draws=members, folder=folder)
     if not quiet:
