@@ -25,6 +25,7 @@ from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region, unknown_states
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -306,11 +307,6 @@ def cell(value: object) -> str:
     if isinstance(value, complex | np.complexfloating):
         return f"{value.real:.5g}{value.imag:+.5g}i" if value.imag else f"{value.real:.5g}"
     return str(int(value)) if isinstance(value, int | np.integer) else f"{value:.5g}"
-
-
-def counted(n: int, noun: str, plural: str | None = None) -> str:
-    """A number and what it counts: "1 cycle", "2 cycles", "0 axes" with a plural of its own."""
-    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

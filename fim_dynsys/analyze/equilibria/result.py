@@ -8,15 +8,9 @@ import numpy as np
 from fim_dynsys.analyze.equilibria.balance import Balance, IndexCheck
 from fim_dynsys.analyze.equilibria.drawn import DrawnPoints
 from fim_dynsys.analyze.equilibria.kinds import Kind
-from fim_dynsys.analyze.results import (
-    SUPPORTED,
-    Measured,
-    Result,
-    Table,
-    Variables,
-    counted,
-)
+from fim_dynsys.analyze.results import SUPPORTED, Measured, Result, Table, Variables
 from fim_dynsys.regions import Region
+from fim_dynsys.wording import counted
 
 MISSED = 0.5
 """Estimated number of missed zeros below which a search ends."""
@@ -207,7 +201,8 @@ class FixedPoints(Result):
         parts = [counted(isolated, "fixed point")]
         parts += [f"a continuum of zeros ({shown} shown)"] if shown else []
         parts += [counted(slow, "slow point")] if slow else []
-        parts += [f"{outside} of all unsupported by data"] if outside else []
+        share = f"{outside} of all " if len(self) > 1 else ""
+        parts += [f"{share}unsupported by data"] if outside else []
         return f"{', '.join(parts)} in {self.region}"
 
     def _notes(self) -> list[str]:
