@@ -58,13 +58,13 @@ def input_rows(caller: str, field: VectorField, u: object, n: int) -> np.ndarray
     return rows
 
 
-def with_known_inputs(field: VectorField, trajectories: Trajectories) -> Trajectories:
+def with_known_inputs(caller: str, field: VectorField, trajectories: Trajectories) -> Trajectories:
     """Records with those inputs of a field that they have as coordinates, of one value in each record."""
     own, needed = trajectories.input_names, getattr(field, "input_names", ())
     if not set(own) < set(needed):
         return trajectories
-    known = {name for name, values in trajectories.coords.items() if values.dtype.kind in "iufb"}
-    return with_coordinates(trajectories, [name for name in needed if name in known - set(own)])
+    known = set(trajectories.coords) - set(own)
+    return with_coordinates(caller, trajectories, [name for name in needed if name in known])
 
 
 def input_function(

@@ -22,7 +22,7 @@ from fim_dynsys.regression.given import Given
 from fim_dynsys.regression.observed import complete_inputs, complete_samples, observe
 from fim_dynsys.regression.thinning import MANY
 from fim_dynsys.trajectories.container import Trajectories
-from fim_dynsys.trajectories.ordering import with_clock, with_coordinates
+from fim_dynsys.trajectories.ordering import check_coordinates, with_clock, with_coordinates
 
 
 def names_of(
@@ -119,13 +119,8 @@ def with_known_coordinates(
     running = _words([*expressions, known.fixed, known.noise]) - taken
     named = running | (_words([known.initial, known.doses, known.events]) - taken)
     names = tuple(name for name in trajectories.coords if name in named)
+    check_coordinates(caller, trajectories, names)
     for name in names:
-        values = trajectories.coords[name]
-        if values.dtype.kind not in "iufb" or not np.isfinite(values.astype(float)).all():
-            raise ValueError(
-                f"{caller}: expected a finite number for each trajectory in the coordinate {name!r}, which "
-                f"the equations name, got {values.tolist()}; give the numbers, or rename the coordinate."
-            )
         for what in ("bounds", "fixed", "scale", "priors", "start"):
             given = getattr(known, what)
             if isinstance(given, Mapping) and name in given:
@@ -134,7 +129,7 @@ def with_known_coordinates(
                     f"too, {given[name]!r}; leave that out, or rename the coordinate to estimate one value "
                     "for all."
                 )
-    return with_coordinates(trajectories, [name for name in names if name in running]), names
+    return with_coordinates(caller, trajectories, [name for name in names if name in running]), names
 
 
 def _words(value: Any) -> set[str]:

@@ -518,7 +518,7 @@ class FittedModel(Estimator):
         """
         field = self._fitted_field()
         inputs = field.input_names if isinstance(field, DrivenField) else ()
-        trajectories = with_known_inputs(field, trajectories)
+        trajectories = with_known_inputs(caller, field, trajectories)
         if trajectories.input_names and not isinstance(field, DrivenField):
             warn(
                 f"{caller}: no effect of inputs {', '.join(trajectories.input_names)}; the model was fitted "
@@ -585,7 +585,8 @@ class FittedModel(Estimator):
         1.0
         """
         field = self._fitted_field()
-        x = with_known_inputs(field, x) if isinstance(x, Trajectories) and u is None else x
+        if isinstance(x, Trajectories) and u is None:
+            x = with_known_inputs(f"{self._caller}.score", field, x)
         carried = isinstance(x, Trajectories) and bool(x.input_names)
         if isinstance(field, ForcedField) and u is None and not carried:
             x, t, carried = with_waves(as_trajectories(x, t), field.omegas), None, True

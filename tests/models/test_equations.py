@@ -571,11 +571,19 @@ def test_a_coordinate_that_the_equations_name_is_a_known_constant_of_each_trajec
     volumes = [0.3, 0.6]
     x = dosed(volumes, [4.0, 4.0])
     options = {"initial": {"g": 4.0, "c": 0}, "t0": 0.0, "bounds": {"ka": (0.5, None)}}
-    model = load(ORAL, **options).fit(records_of(x, V=volumes), observed=["c"])
+    lengths = [len(HOURS), len(HOURS) - 1]  # trajectories differ in length
+    uneven = fim_dynsys.Trajectories.from_arrays(
+        [y[:n] for y, n in zip(x, lengths, strict=True)],
+        [HOURS[:n] for n in lengths],
+        state_names=["c"],
+        coords={"V": volumes},
+    )
+    model = load(ORAL, **options).fit(uneven, observed=["c"])
     assert set(model.parameters_) == {"ka", "ke"}
 
     def off(p):
-        return np.concatenate([oral(HOURS, *p, v) - y[:, 0] for v, y in zip(volumes, x, strict=True)])
+        every = [oral(HOURS, *p, v) - y[:, 0] for v, y in zip(volumes, x, strict=True)]
+        return np.concatenate([own[:n] for own, n in zip(every, lengths, strict=True)])
 
     best = least_squares(off, [1.5, 0.08], xtol=1e-12, ftol=1e-12).x
     np.testing.assert_allclose([model.parameters_[name] for name in ("ka", "ke")], best, rtol=1e-4)
