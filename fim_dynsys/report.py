@@ -32,6 +32,7 @@ from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.wording import counted
 from fim_dynsys.writing import replace_file
 
 _SMOOTH = 400  # times at which a simulated curve is drawn
@@ -181,7 +182,8 @@ def _uncertain(page: _Page, caught: Sequence[warnings.WarningMessage]) -> str:
     if facts.undetermined:
         items.append(f"The data do not determine: {'; '.join(map(str, facts.undetermined))}.")
     if facts.outliers:
-        items.append(f"{facts.outliers} samples were left out as outliers.")
+        verb = "was" if facts.outliers == 1 else "were"
+        items.append(f"{counted(facts.outliers, 'sample')} {verb} left out as outliers.")
     if facts.positions:
         items.append(f"Only {', '.join(facts.positions)} were measured; the other states are their slopes.")
     items += [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in facts.notes]
@@ -222,7 +224,7 @@ def _data(page: _Page) -> str:
     spans = [t[-1] - t[0] for t, _ in data.arrays()]
     count = len(data)
     text = (
-        f"{count} trajector{'y' if count == 1 else 'ies'}, {int(data.n_obs.sum())} samples, "
+        f"{counted(count, 'trajectory', 'trajectories')}, {counted(int(data.n_obs.sum()), 'sample')}, "
         f"time spans from {min(spans):.5g} to {max(spans):.5g} {data.units.get('t', '')}"
     )
     table = _table(["state", "unit", "observed", "missing", "smallest", "largest"], rows)

@@ -349,6 +349,47 @@ def test_analyze_prints_tables(pendulum, tmp_path, capsys):
     assert "stable focus" in capsys.readouterr().out
 
 
+def test_analyses_as_json_have_numbers_and_the_same_keys_for_all_models(tmp_path, capsys):
+    t = np.linspace(0.0, 15.0, 150)
+    oscillator = fim_dynsys.SymbolicField(["v", "(1 - x**2)*v - x"], state_names=["x", "v"])
+    records = fim_dynsys.add_noise(fim_dynsys.simulate(oscillator, [[2.0, 0.0], [0.1, 0.0]], t), 0.02, rng=0)
+    found = []
+    for model in ("sindy-strong", "fim-ode"):
+        fim_dynsys.load(model).fit(records).save(tmp_path / model)
+        assert run("analyze", tmp_path / model, "--json") == 0
+        found.append(json.loads(capsys.readouterr().out))
+    points, cycles = zip(*((own["fixed points"][0], own["limit cycles"][0]) for own in found), strict=True)
+    assert set(points[0]) == set(points[1]) and set(cycles[0]) == set(cycles[1])
+    assert points[0]["x error"] is None and 0 < points[1]["x error"] < 1e-3
+    for point, cycle in zip(points, cycles, strict=True):
+        assert point["x"] == pytest.approx(0.0, abs=1e-3)
+        values = [complex(value["real"], value["imag"]) for value in point["eigenvalues"]]
+        np.testing.assert_allclose(values, [0.5 + 0.866j, 0.5 - 0.866j], atol=0.01)
+        assert cycle["multipliers"][0]["real"] == pytest.approx(8.6e-4, rel=0.05)
+        assert len(cycle["through"]) == 2 and abs(np.hypot(*cycle["through"])) > 1
+
+
+def test_what_cannot_be_written_is_refused_before_the_work(pendulum, tmp_path, capsys, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("", encoding="utf-8")
+
+    def no_fit(*_, **__):
+        raise AssertionError("the fit began")
+
+    monkeypatch.setattr(fim_dynsys.registry.load("sindy").__class__, "fit", no_fit)
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: (_ for _ in ()).throw(OSError(30, "Read-only")))
+    for option, name, said in (
+        ("--out", "new", "expected --out in a folder that can be written to"),
+        ("--report", "page.html", "expected --report in a folder that can be written to"),
+        ("--out", "file", "expected --out as a folder, got the file"),
+        ("--report", "folder", "expected --report as a file, got the folder"),
+    ):
+        assert run("fit", pendulum, "--model", "sindy", option, tmp_path / name) == 2
+        assert said in capsys.readouterr().err
+    assert run("explore", tmp_path / "folder", "--out", tmp_path / "page.html") == 2
+    assert "expected --out in a folder that can be written to" in capsys.readouterr().err
+
+
 def test_a_dead_link_is_an_error(pendulum, tmp_path, capsys):
     assert run("fit", pendulum, "--model", "sindy", "--out", tmp_path / "o", "-q", "--held-out", 0) == 0
     page = tmp_path / "r.html"

@@ -19,7 +19,7 @@ PACKAGE = ROOT / "fim_dynsys"
 
 # From the bottom up; a file may import from its own layer and those before it, without cycles.
 LAYERS = (
-    ("errors", "writing", "regions", "deadline", "entry_points", "importing", "threads"),
+    ("errors", "writing", "regions", "deadline", "entry_points", "importing", "threads", "wording"),
     ("trajectories",),
     ("corruption", "reduction", "fields"),
     ("simulation", "metrics"),
@@ -159,6 +159,7 @@ ANALYSIS_MAY = {
     "simulation",
     "threads",
     "trajectories",
+    "wording",
 }
 
 

@@ -13,7 +13,6 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
-    counted,
     has_exact_jacobian,
     labels,
     progress_bar,
@@ -27,6 +26,7 @@ from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import FAILURES, SPENT, Status
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _RTOL = 1e-6  # of the exponents in the end: `_Estimate` adds it to their errors
 _TRANSIENT = 100.0  # in the orbit's own units of time: what attracts at a tenth of its rate has lost e^-10

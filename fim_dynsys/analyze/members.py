@@ -16,7 +16,6 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
-    counted,
     labels,
     progress_bar,
     resolve_region,
@@ -25,6 +24,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.regions import Region
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 # Distance from the mean of its group, in units of the region, at which an object is another one.
 _FARTHEST = 0.2

@@ -25,6 +25,7 @@ from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region, unknown_states
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -199,8 +200,9 @@ class Result(abc.ABC):
     def to_dataframe(self) -> pd.DataFrame:
         """The table that is printed, with the numbers themselves.
 
-        A column of several numbers becomes one for each, ``name 0``, ``name 1``, ... or, where these are real
-        and one for each state, ``name x`` by the names of the states; kinds and statuses become text.
+        Errors have columns of their own, ``x error``. A column of several numbers becomes one for each,
+        ``name 0``, ``name 1``, ... or, where these are real and one for each state, ``name x`` by the names
+        of the states; kinds and statuses become text.
 
         Returns
         -------
@@ -248,8 +250,52 @@ def _storable(dims: tuple[str, ...], values: np.ndarray) -> tuple[tuple[str, ...
 # ---------------------------------------------------------------------- text
 
 
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A cell with a standard error: numbers, or arrays of them; the error is None where it is not known."""
+
+    value: Any
+    error: Any
+
+    def __str__(self) -> str:
+        if self.error is None:
+            return cell(self.value)
+        pairs = zip(np.ravel(self.value), np.ravel(self.error), strict=True)
+        # one error for a complex number: the larger of those of its parts
+        return ", ".join(f"{v:.4g} ± {max(e.real, e.imag):.2g}" for v, e in pairs)
+
+
+def apart(
+    columns: Sequence[str], rows: Sequence[Sequence], always: bool = False
+) -> tuple[list[str], list[list]]:
+    """The table with errors in columns of their own, behind those of the numbers.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names.
+    rows : sequence of sequence
+        Cells.
+    always : bool
+        Whether errors have a column where none is known, too.
+    """
+    names: list[str] = []
+    found: list[list] = [[] for _ in rows]
+    for k, name in enumerate(columns):
+        cells = [row[k] for row in rows]
+        measured = [own if isinstance(own, Measured) else Measured(own, None) for own in cells]
+        shown = any(own.error is not None for own in measured)
+        shown |= always and any(isinstance(own, Measured) for own in cells)
+        names += [name, f"{name} error"] if shown else [name]
+        for row, own in zip(found, measured, strict=True):
+            row += [own.value, own.error] if shown else [own.value]
+    return names, found
+
+
 def cell(value: object) -> str:
     """One value as the text of a table cell: five digits, ``a+bi``, ``(a, b)``, an Enum's text."""
+    if isinstance(value, Measured):
+        return str(value)
     if isinstance(value, enum.Enum):
         return value.value if isinstance(value.value, str) else value.name.lower().replace("_", " ")
     if value is None or isinstance(value, str):
@@ -261,11 +307,6 @@ def cell(value: object) -> str:
     if isinstance(value, complex | np.complexfloating):
         return f"{value.real:.5g}{value.imag:+.5g}i" if value.imag else f"{value.real:.5g}"
     return str(int(value)) if isinstance(value, int | np.integer) else f"{value:.5g}"
-
-
-def counted(n: int, noun: str, plural: str | None = None) -> str:
-    """A number and what it counts: "1 cycle", "2 cycles", "0 axes" with a plural of its own."""
-    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -280,6 +321,7 @@ def frame_of(
 ) -> pd.DataFrame:
     """A DataFrame of a table's cells; see `Result.to_dataframe`."""
     found: dict[str, list] = {}
+    columns, rows = apart(columns, rows)
     for k, name in enumerate(columns):
         cells = [row[k] for row in rows]
         if not any(isinstance(value, np.ndarray | tuple | list) for value in cells):

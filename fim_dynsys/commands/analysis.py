@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fim_dynsys.analyze.results import apart
 from fim_dynsys.commands import fitting, installation, reading
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.registry import load_fitted
@@ -91,9 +92,8 @@ def analyze(
         raise FileNotFoundError(
             f"expected --explorer as a page that `fim-dynsys explore` wrote, got {explorer}"
         )
-    for path in (report, portrait):
-        if path is not None and not path.parent.is_dir():
-            raise FileNotFoundError(f"expected an existing folder for {path}, got {path.parent}")
+    if report is not None:
+        reading.check_target("--report", report)
     if portrait is not None:
         reading.check_picture("--portrait", portrait)
     model = load_fitted(folder)
@@ -124,7 +124,11 @@ def _tables(model: VectorFieldModel, box: dict | None, json: bool, portrait: Pat
     cycles = limit_cycles(model, box) if model.field_.dim > 1 else None
     results = [points, *([cycles] if cycles is not None else [])]
     if json:
-        facts = {"fixed points": _rows(points), "limit cycles": [] if cycles is None else _rows(cycles)}
+        # the same keys for all models: null is what a field without a posterior does not know
+        facts = {
+            "fixed points": [{"exists": None} | row for row in _rows(points)],
+            "limit cycles": [] if cycles is None else _rows(cycles),
+        }
         print(as_json.dumps(facts, indent=2))
     else:
         print("\n\n".join(str(result) for result in results))
@@ -136,12 +140,17 @@ def _tables(model: VectorFieldModel, box: dict | None, json: bool, portrait: Pat
 
 def _rows(result: Any) -> list[dict[str, Any]]:
     """The rows of a table of results, with numbers as numbers."""
-    names, rows = result._rows()
-    return [{str(name): _plain(value) for name, value in zip(names, row, strict=False)} for row in rows]
+    columns, cells = result._rows()
+    names, rows = apart(columns, cells, always=True)
+    return [{str(name): _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON holds it."""
+    """A value as JSON holds it; a complex number as its parts."""
+    if isinstance(value, np.ndarray | list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, complex):  # numpy's too
+        return {"real": _plain(value.real), "imag": _plain(value.imag)}
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -154,6 +163,7 @@ def explore(folder: Path, out: Path, members: int, region: Box, quiet: bool, com
 
     Example: fim-dynsys explore fitted --out explorer.html
     """
+    reading.check_target("--out", out)
     model = load_fitted(folder)
     model.explore(out, region=_checked(region, model), n_draws=members, folder=folder)
     if not quiet:

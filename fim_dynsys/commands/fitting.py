@@ -111,11 +111,9 @@ def fit(
         raise ValueError(f"expected --held-out from 0 to below 1, got {held_out:g}")
     if forecast is not None and not (np.isfinite(forecast[0]) and forecast[0] > 0):
         raise ValueError(f"expected --forecast as a positive time, got {forecast[0]:g}")
-    for path in (out, report):
-        if path is not None and not path.parent.is_dir():
-            raise FileNotFoundError(f"expected an existing folder for {path}, got {path.parent}")
-    if out is not None and out.exists() and not out.is_dir():
-        raise FileExistsError(f"expected --out as a folder, got the file {out}")
+    for option, path in (("--out", out), ("--report", report)):
+        if path is not None:
+            reading.check_target(option, path, is_folder=option == "--out")
     made = _model(model, equations, order, nonnegative, conserved)
     trajectories = reading.read(data, reading.taken(options))
     if forecast is not None and trajectories.input_names:

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import tempfile
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields
@@ -144,8 +145,26 @@ def account(data: Trajectories, name: str) -> str:
     return "\n".join([f"{Path(name).name}: {first}", *(f"  {text}" for text in others)])
 
 
+def check_target(option: str, path: Path, is_folder: bool = False) -> None:
+    """Refuse a file or a folder that cannot be written, before anything is computed for it."""
+    if path.exists() and path.is_dir() != is_folder:
+        wanted, found = ("folder", "file") if is_folder else ("file", "folder")
+        raise FileExistsError(f"expected {option} as a {wanted}, got the {found} {path}")
+    folder = path if path.is_dir() else path.parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"expected an existing folder for {path}, got {folder}")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"expected {option} in a folder that can be written to, got {path} ({error.strerror})"
+        ) from error
+
+
 def check_picture(option: str, path: Path) -> None:
-    """Refuse a picture in a format that is not written, before anything is computed for it."""
+    """Refuse a picture that cannot be written, before anything is computed for it."""
+    check_target(option, path)
     if path.suffix.lower() not in _PICTURES:
         raise ValueError(f"expected {option} as a file that ends in .png, .svg or .pdf, got {path}")
 

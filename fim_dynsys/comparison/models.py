@@ -20,6 +20,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.expressions import parse
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
+from fim_dynsys.regions import default_names
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.expression_fits import ExpressionFit, ExpressionProblem, fit_expressions
 from fim_dynsys.regression.given import Expressions, Given
@@ -27,7 +28,7 @@ from fim_dynsys.regression.hidden import HiddenFit
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_records, observe
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
-from fim_dynsys.trajectories.ordering import with_clock
+from fim_dynsys.trajectories.ordering import with_clock, with_coordinates
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -428,8 +429,9 @@ def _with_time(
 ) -> tuple[Trajectories, tuple[str, ...]]:
     """The trajectories, and what expressions call their inputs.
 
-    Where an expression holds ``t``, and nothing else is called so, the last input is the time. Parameters of
-    fields are what the fields say that they are.
+    Coordinates that expressions name are inputs of one known value in each trajectory. Where an expression
+    holds ``t``, and nothing else is called so, the last input is the time. Parameters of fields are what the
+    fields say that they are.
     """
     import sympy
 
@@ -445,6 +447,10 @@ def _with_time(
     named = {name: sympy.Symbol(name, real=True) for name in taken}
     read = (parse(text, named) if isinstance(text, str) else text for text in texts)
     held = {symbol.name for e in read if isinstance(e, sympy.Expr) for symbol in e.free_symbols}
+    places = {*default_names(trajectories.dim + len(inputs))}
+    constant = [name for name in trajectories.coords if name in held - taken - places]
+    trajectories = with_coordinates("evidence", trajectories, constant)
+    inputs = trajectories.input_names
     if _TIME not in held - taken:
         return trajectories, inputs
     clock = "time"  # data have no input called t

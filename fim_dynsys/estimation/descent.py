@@ -14,6 +14,10 @@ NEAR, FAR = 1e-3, 0.3
 _DECREMENT = 1e-9  # log-likelihood units that one more step promises: converged
 
 
+_EDGES = 3  # searches at most along edges of where paths exist
+_HAIR = 1e-6  # of a coordinate, or of 1: the objective beyond is asked for
+
+
 class Outcome(enum.Enum):
     """How a search ended."""
 
@@ -101,7 +105,27 @@ def descend(
     found, evaluation, ended, iterations = objective.searched(
         start, rtol, max_iterations, held, decrement, damping
     )
+    for _ in range(_EDGES):
+        edge = _at_edge(objective, found, evaluation.gradient, rtol) & ~held
+        if _OUTCOMES[ended] is not Outcome.STALLED or not edge.any():
+            break
+        found, evaluation, ended, more = objective.searched(
+            found, rtol, max_iterations, held | edge, decrement, damping
+        )
+        iterations += more
+        if (edge & ~_at_edge(objective, found, evaluation.gradient, rtol)).any():  # it is pushed back inside
+            found, evaluation, ended, more = objective.searched(
+                found, rtol, max_iterations, held, decrement, damping
+            )
+            iterations += more
     outcome = _OUTCOMES[ended]
     if outcome is Outcome.STALLED and objective.is_exact(evaluation):
         outcome = Outcome.CONVERGED  # gradients of absolute residuals do not vanish there
     return Descent(found, evaluation, outcome, iterations, rtol)
+
+
+def _at_edge(objective: Objective, theta: np.ndarray, gradient: np.ndarray, rtol: float) -> np.ndarray:
+    """Which coordinates (n,) the data would have where no path exists, as a level below 0 under a root."""
+    steps = -np.sign(gradient) * _HAIR * np.maximum(np.abs(theta), 1.0)
+    beyond = objective.space.inside(theta + np.diag(steps))
+    return (steps != 0.0) & np.isinf(objective.values(beyond, rtol))

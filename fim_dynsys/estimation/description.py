@@ -34,7 +34,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
 if TYPE_CHECKING:
-    from sympy import Expr
+    from sympy import Expr, Symbol
 
 _TYPICAL = 1.0 / 3.0  # of a record, in which rates change the states by their size
 _ONE_SIDED = 0.8  # of the samples of a state, from which it counts as positive, or negative
@@ -79,6 +79,7 @@ def describe(
     errors: Sequence[np.ndarray] | None = None,
     poisson: bool = False,
     curves: Sequence[InputCurve] | None = None,
+    constant: Sequence[str] = (),
 ) -> Description:
     """The problem that equations, data and knowledge make.
 
@@ -100,6 +101,9 @@ def describe(
         Whether the samples are counts.
     curves : list of InputCurve, optional
         Inputs of each trajectory; default as sampled.
+    constant : sequence of str
+        Inputs and coordinates of one known value in each trajectory, which first states, doses and events may
+        name.
 
     Raises
     ------
@@ -111,10 +115,16 @@ def describe(
     tie(read, known.fixed)
     equations = tuple(read(e) for e in expressions)
     means = [read(c) for c in columns]
-    initial = each(caller, "initial", known.initial, len(trajectories))
+    values = _constants(trajectories, constant)
+    initial = [
+        {state: _first_at(read, first, numbers) for state, first in own.items()}
+        for own, numbers in zip(
+            each(caller, "initial", known.initial, len(trajectories)), values, strict=True
+        )
+    ]
     times = [t for t, _ in trajectories.arrays()]
     begins, notes = read_begins(caller, known.t0, times, known.doses, known.events, known.initial)
-    events, late = read_events(read, known.doses, known.events, times, begins)
+    events, late = read_events(read, known.doses, known.events, times, begins, values)
     observables, seen, noise_names = read_observables(
         read, columns, means, known.noise, poisson, errors is not None
     )
@@ -152,7 +162,7 @@ def describe(
     notes += _unused(read, equations, seen, names)
     notes += disagreements(equations, states, trajectories.units)
     runs, sizes, shown, holds, held_back = _runs(
-        read, columns, means, trajectories, known, initial, begins, events, errors, curves
+        read, columns, means, trajectories, known, initial, begins, events, errors, curves, constant
     )
     notes += held_back
     parameters, sizes = _parameters(
@@ -171,7 +181,7 @@ def describe(
     )
     sized = dict(zip(states, sizes.tolist(), strict=True)) | {p.name: p.size for p in parameters}
     sized |= {name: abs(value) or 1.0 for name, value in fixed.items()} | _input_sizes(trajectories)
-    sized[TIME] = max(float(t[-1] - t[0]) for t in times) or 1.0
+    sized[TIME] = _span(runs)
     smooth = Switching(inputs, fixed, sized).smoothed(equations)
     problem = Problem(
         tuple(states),
@@ -192,6 +202,26 @@ def describe(
             "nothing tells the errors, which are NaN; pass sigma, or measure more"
         )
     return Description(problem, equations, shown, tuple(columns), holds, tuple(notes))
+
+
+def _constants(trajectories: Trajectories, names: Sequence[str]) -> "list[dict[Symbol, Expr]]":
+    """Values of coordinates and constant inputs in each trajectory."""
+    import sympy
+
+    found = []
+    for number, rows in enumerate(trajectories.input_arrays()):
+        own = {name: values[number] for name, values in trajectories.coords.items()}
+        own |= dict(zip(trajectories.input_names, rows[0], strict=True))
+        found.append({sympy.Symbol(name, real=True): sympy.Float(float(own[name])) for name in names})
+    return found
+
+
+def _first_at(read: Reader, first: Any, numbers: "Mapping[Symbol, Expr]") -> Any:
+    """What is known of a first state, with numbers for the constants of the trajectory."""
+    if not numbers or first is None or is_pair(first) or is_number(first):
+        return first
+    value = read(first).xreplace(numbers)
+    return float(value) if value.is_number else value
 
 
 def _unused(
@@ -227,6 +257,7 @@ def _runs(
     events: list[tuple[Event, ...]],
     errors: Sequence[np.ndarray] | None,
     curves: Sequence[InputCurve] | None,
+    constant: Sequence[str],
 ) -> tuple[list[Run], np.ndarray, list[np.ndarray] | None, dict[str, str], list[str]]:
     """Runs; sizes (d,) of states, NaN if unknown; measured states; holds; what is to be warned of."""
     caller, states = read.caller, read.states
@@ -255,7 +286,8 @@ def _runs(
             for name, kind in zip(holds, taken, strict=True):
                 held.setdefault(name, kind.value)
             if begins[number] < t[0] and holds:
-                curve, extended = curve.held_since(begins[number]), True
+                curve = curve.held_since(begins[number])
+                extended |= bool(set(holds) - set(constant))
         guess, own = np.full(len(states), np.nan), np.full((len(t), len(states)), np.nan)
         for i, k in direct.items():
             seen = np.isfinite(x[:, k])
@@ -344,7 +376,7 @@ def _parameters(
     import sympy
 
     pairs = trajectories.arrays()
-    span = max(float(t[-1] - t[0]) for t, _ in pairs) or 1.0
+    span = _span(runs)
     values = np.concatenate([x for _, x in pairs])
     column_size = [_rms(values[:, k]) for k in range(values.shape[1])]
     for k, name in enumerate(states):  # numbers that are known of the first states
@@ -419,6 +451,11 @@ def _first_value(seen: np.ndarray) -> float:
     """
     first = float(seen[0])
     return -first if np.mean(seen * first < 0.0) > _ONE_SIDED else first
+
+
+def _span(runs: Sequence[Run]) -> float:
+    """The longest time from the first states to the last sample; 1 where there is none."""
+    return max(float(run.times[-1] - run.begin) for run in runs) or 1.0
 
 
 def _moves(pairs: Sequence[tuple[np.ndarray, np.ndarray]], column: int) -> float:

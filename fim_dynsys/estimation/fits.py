@@ -172,6 +172,7 @@ def fit_problem(
     first : sequence of arrays (q,)
         Coordinates to begin with.
     """
+    shown = _cuttable(problem, shown)
     objective, space, coarse = problem.objective, problem.space, _coarse(problem)
     draws = draw_starts(space, _SCREENED * n_starts, seed)
     regressed = [] if shown is None else _regressed(problem, shown, draws)
@@ -180,7 +181,8 @@ def fit_problem(
     begun += [np.concatenate([theta, draws[0, q:]]) for theta in regressed]
     named = any(p.start is not None for p in problem.parameters)
     begun += [draws[0]] if named else []
-    screened = _Screening(objective, draws)
+    begun = list(_where_finite(objective, np.array(begun), q)[0]) if begun else []
+    screened = _Screening(objective, draws, q)
     enough, least = (_ENOUGH_SHOWN, _AT_LEAST_SHOWN) if regressed else (_ENOUGH, _AT_LEAST)
     if shown is not None and max(len(c) for c in _all_cuts(problem, shown)) > _LONG:
         n_starts = min(n_starts, least)
@@ -223,6 +225,19 @@ def fit_problem(
     return _between_poles(problem, shown, draws) if by_pieces is None else by_pieces
 
 
+def _where_finite(objective: Objective, thetas: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
+    """Starts (n, s) and their values; first states, behind q parameters, with other signs where that helps.
+
+    Noise measures levels below 0, from which equations with roots or logarithms do not go on.
+    """
+    thetas, values = thetas.copy(), objective.values(thetas, _SCREENING)
+    below = np.isinf(values) & (thetas[:, q:] < 0.0).any(axis=1)
+    if below.any():
+        thetas[below, q:] = np.abs(thetas[below, q:])
+        values[below] = objective.values(thetas[below], _SCREENING)
+    return thetas, values
+
+
 class _Screening:
     """Draws worth following, best first: as many are looked at as the searches need.
 
@@ -230,8 +245,10 @@ class _Screening:
     ----------
     objective : Objective
         What is minimised.
-    draws : array (n, q)
+    draws : array (n, s)
         Coordinates.
+    q : int
+        How many are those of parameters; the others are first states.
 
     Attributes
     ----------
@@ -239,15 +256,15 @@ class _Screening:
         The least objective so far.
     """
 
-    def __init__(self, objective: Objective, draws: np.ndarray) -> None:
-        self._objective, self._draws = objective, draws
+    def __init__(self, objective: Objective, draws: np.ndarray, q: int) -> None:
+        self._objective, self._draws, self._q = objective, draws, q
         self.best = np.inf
 
     def __iter__(self) -> Iterator[np.ndarray]:
         left: list[tuple[float, np.ndarray]] = []
         for first in range(0, len(self._draws), _SCREENED * _TOGETHER):
             own = self._draws[first : first + _SCREENED * _TOGETHER]
-            values = self._objective.values(own, _SCREENING)
+            own, values = _where_finite(self._objective, own, self._q)
             self.best = min(self.best, float(values.min()))
             order = [k for k in np.argsort(values, kind="stable") if np.isfinite(values[k])]
             yield from (own[k] for k in order[:_TOGETHER])
@@ -272,6 +289,7 @@ def restarted(
 
     None where no more starts are left, or the runs are so long that their whole paths may be chaotic.
     """
+    shown = _cuttable(problem, shown)
     if shown is None or (fit is not None and len(fit.values) >= n_starts):
         return None
     if max(len(c) for c in _all_cuts(problem, shown)) > _LONGEST:
@@ -350,6 +368,11 @@ def _coarse(problem: Problem) -> float:
 # ---------------------------------------------------------------------- pieces
 
 
+def _cuttable(problem: Problem, shown: Sequence[np.ndarray] | None) -> Sequence[np.ndarray] | None:
+    """Measured states, from which pieces begin; None where a run has one sample, which no piece follows."""
+    return None if any(len(run.times) < 2 for run in problem.runs) else shown
+
+
 def _cuts(times: np.ndarray, shown: np.ndarray, most: int) -> np.ndarray:
     """First samples of pieces over which the states move about two standard deviations."""
     spread = shown.std(axis=0)
@@ -387,7 +410,7 @@ def _regressed(problem: Problem, shown: Sequence[np.ndarray], draws: np.ndarray)
     cut = _cut(problem, shown, short, False)
     cut = cut.with_runs(cut.runs[:: max(len(cut.runs) // _LOOKED_AT, 1)])
     objective, found = cut.objective, []
-    for theta in islice(_Screening(objective, draws[: _SCREENED * _REGRESSED, :q]), _REGRESSED):
+    for theta in islice(_Screening(objective, draws[: _SCREENED * _REGRESSED, :q], q), _REGRESSED):
         found.append(descend(objective, theta, _COARSE, _ROUGH, decrement=_SEARCHED, damping=FAR))
         values = [s.value for s in found]
         if np.sum(np.array(values) < min(values) + SAME) >= _AGREED:

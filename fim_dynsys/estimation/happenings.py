@@ -1,7 +1,7 @@
 """What happens to the states in each run, and when: first states, doses, events."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from fim_dynsys.errors import check_number
 from fim_dynsys.estimation.experiments import Event
 from fim_dynsys.estimation.known import Reader, is_pair
 from fim_dynsys.estimation.programs import TIME
+
+if TYPE_CHECKING:
+    from sympy import Expr, Symbol
 
 _SAME_TIME = 1e-9  # of a record's length, or of a time: 3 * 0.1 is 0.3
 
@@ -85,7 +88,12 @@ def event_lists(caller: str, events: Any, n: int) -> list[list[tuple[float, str,
 
 
 def read_events(
-    read: Reader, doses: Any, events: Any, times: Sequence[np.ndarray], begins: Sequence[float]
+    read: Reader,
+    doses: Any,
+    events: Any,
+    times: Sequence[np.ndarray],
+    begins: Sequence[float],
+    constants: "Sequence[Mapping[Symbol, Expr]]",
 ) -> tuple[list[tuple[Event, ...]], list[str]]:
     """Doses and events of each run in their order, and what a reader is to be warned of.
 
@@ -101,6 +109,8 @@ def read_events(
         Of the samples.
     begins : sequence of float
         When the states are the first ones.
+    constants : sequence of mapping
+        Values of the inputs that are constant in each run.
 
     Raises
     ------
@@ -112,7 +122,7 @@ def read_events(
     without: dict[float, bool] = {}
     meeting: set[float] = set()
     both = zip(dose_lists(caller, doses, n), event_lists(caller, events, n), strict=True)
-    for (given, changes), t, begin in zip(both, times, begins, strict=True):
+    for (given, changes), t, begin, numbers in zip(both, times, begins, constants, strict=True):
         own: list[Event] = []
         for kind, entries in (("an event", changes), ("a dose", given)):
             for time, state, value in entries:
@@ -127,7 +137,7 @@ def read_events(
                         f"{caller}: expected doses and events from t0 = {begin:g} on, when the states are "
                         f"the first ones, got {kind} at {time:g}; give an earlier t0, or leave it out."
                     )
-                event = Event(at, states.index(state), read(value), sets=kind == "an event")
+                event = Event(at, states.index(state), read(value).xreplace(numbers), sets=kind == "an event")
                 if {s.name for s in event.value.free_symbols} & {*states, *read.inputs, TIME}:
                     raise ValueError(
                         f"{caller}: expected amounts of doses and events in parameters alone, got "

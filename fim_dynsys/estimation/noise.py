@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from sympy import Expr
 
 _LEAST = 1e-300  # a scale is positive
+_RELATIVE = "relative"
+_KINDS = (_RELATIVE, *(e.value for e in Errors))
 _EXPECTED = "y"  # what is expected of a column, in the scale of its errors, unless something is called so
 
 
@@ -63,14 +65,20 @@ def read_observables(
 
     for k, (column, mean) in enumerate(zip(columns, means, strict=True)):
         word = words.get(column)
+        if is_pair(word) and _names_models(word[1:]):
+            example = dict(zip(columns, word, strict=False))
+            raise ValueError(
+                f"{caller}: expected noise of several columns by their names, such as noise={example!r}, or "
+                f"one kind and its scale, such as ('normal', 'a + b*y'), got {word!r} of {column}."
+            )
         kind, size = (word if len(word) == 2 else (word, None)) if is_pair(word) else (word, None)
         kind = "poisson" if kind is None and poisson else kind or "normal"
-        if kind != "relative" and kind not in {e.value for e in Errors}:
+        if kind not in _KINDS:
             raise ValueError(
-                f"{caller}: expected noise 'relative', {', '.join(repr(e.value) for e in Errors)}, or "
+                f"{caller}: expected noise {', '.join(map(repr, _KINDS))}, or "
                 f"one with a scale, such as ('normal', 'a + b*y'), got {word!r}."
             )
-        if known_errors and (kind in ("relative", "poisson") or size is not None):
+        if known_errors and (kind in (_RELATIVE, "poisson") or size is not None):
             raise ValueError(
                 f"{caller}: expected either sigma or noise {word!r} of {column}, got both; leave one out."
             )
@@ -78,7 +86,7 @@ def read_observables(
             raise ValueError(f"{caller}: expected noise 'poisson' without a scale, got {word!r}.")
         if size is not None and is_number(size):
             check_number(caller, f"the scale of the errors of {column}", size, low=_LEAST)
-        if kind == "relative":
+        if kind == _RELATIVE:
             size = f"error_{k}" if size is None else size
             share = scale_of(size, mean)
             expression = share * sympy.Abs(mean)
@@ -95,6 +103,11 @@ def read_observables(
         observables.append(Observable(column, Errors(kind), k, at))
     names -= {*read.states, *read.inputs, TIME}
     return tuple(observables), (*means, *scales), names
+
+
+def _names_models(words: Sequence[Any]) -> bool:
+    """Whether words are names of kinds of noise, alone or with a scale, one or more."""
+    return bool(words) and all((word[0] if is_pair(word) and word else word) in _KINDS for word in words)
 
 
 def check_values(caller: str, observables: Sequence[Observable], x: Sequence[np.ndarray]) -> list[str]:

@@ -134,6 +134,7 @@ class Objective:
             # what the likelihood has of the measurements alone
             constants = np.where(logs, logarithms + np.log(unit[self.kinds]), 0.0)
         constants += _log_factorial(np.where(poisson, self.measured, 0.0))
+        self._absolute = bool((law == likelihood.LAPLACE).any())
         self.evaluations = 0
         self._arguments = (
             space.arrays,
@@ -218,6 +219,27 @@ class Objective:
 
         See `fim_dynsys.estimation.descent.descend`.
         """
+        found, state, (gradient, curvature, scales), ended = self._searched(
+            theta, rtol, max_iterations, held, decrement, damping, self._absolute
+        )
+        if self._absolute and ended != likelihood.FAILED:
+            _, _, (gradient, curvature, scales), _ = self._searched(
+                found, rtol, 0, held, decrement, damping, False
+            )
+        evaluation = Evaluation(float(state[0]), gradient, curvature, scales, float(state[1]))
+        return found, evaluation, ended, int(state[4])
+
+    def _searched(
+        self,
+        theta: np.ndarray,
+        rtol: float,
+        max_iterations: int,
+        held: np.ndarray,
+        decrement: float,
+        damping: float,
+        bounding: bool,
+    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray], int]:
+        """Coordinates, the state of the search, gradient, curvature and scales there, and how it ended."""
         n = len(theta)
         theta = np.array(theta, dtype=float)
         # value, misfit, damping and its growth, iterations, evaluations
@@ -233,6 +255,7 @@ class Objective:
                 rtol,
                 max_iterations,
                 decrement,
+                bounding,
                 state,
                 size,
                 gradient,
@@ -240,12 +263,7 @@ class Objective:
                 scales,
             )
         self.evaluations += int(state[5])
-        return (
-            theta,
-            Evaluation(float(state[0]), gradient, curvature, scales, float(state[1])),
-            ended,
-            int(state[4]),
-        )
+        return theta, state, (gradient, curvature, scales), ended
 
 
 def _size(values: np.ndarray) -> float:

@@ -431,8 +431,9 @@ def _followed(
         squares = np.bincount(e.rows, off**2, minlength=len(e.times))
         counts = np.maximum(np.bincount(e.rows, minlength=len(e.times)), 1)
         far = np.sqrt(squares / counts) > limit
-        span = float(e.times[-1] - e.times[0])
-        reached.append(float(e.times[np.argmax(far)] - e.times[0]) if far.any() else span)
+        begin = e.stops[0]  # of the path, before the first sample where t0 says so
+        span = float(e.times[-1] - begin)
+        reached.append(float(e.times[np.argmax(far)] - begin) if far.any() else span)
         ends.append(span)
     return (sum(reached) / sum(ends) if sum(ends) > 0 else 1.0), float(np.mean(reached))
 

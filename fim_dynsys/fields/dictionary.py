@@ -245,14 +245,11 @@ class DictionaryField(VectorField):
         given = self.standard_errors
         errors = np.full(self.coefficients.shape, np.nan) if given is None else given
         terms = self.get_feature_names()
-        table = coefficient_table(self.state_names, terms, self.coefficients, errors)
-        if units:
-            state, term = np.nonzero(self.coefficients.T)
-            read = Units.of(units, self.state_names)
-            of_each, inside = read.of_coefficients(self.dictionary), read.of_numbers_inside(self.dictionary)
-            table["unit"] = [of_each[m][i] for i, m in zip(state, term, strict=True)]
-            table["inner_unit"] = [inside[m] for m in term]
-        return table
+        if not units:
+            return coefficient_table(self.state_names, terms, self.coefficients, errors)
+        read = Units.of(units, self.state_names)
+        of_each, inside = read.of_coefficients(self.dictionary), read.of_numbers_inside(self.dictionary)
+        return coefficient_table(self.state_names, terms, self.coefficients, errors, of_each, inside)
 
     def sympy(self, symbols: "Sequence[Symbol] | None" = None) -> "list[Expr]":
         """Right-hand sides as sympy expressions, written as `equations` writes them.
@@ -285,10 +282,13 @@ class DictionaryField(VectorField):
         -------
         str
         """
+        return aligned_latex(latex_names(self.state_names), self._latex_sides(precision))
+
+    def _latex_sides(self, precision: int) -> list[str]:
+        """Each right-hand side as LaTeX."""
         check_precision(precision)
-        names = latex_names(self.state_names)
-        notation = LatexNotation(names, precision)
-        return aligned_latex(names, [written(side, notation) for side in self._right_hand_sides()])
+        notation = LatexNotation(latex_names(self.state_names), precision)
+        return [written(side, notation) for side in self._right_hand_sides()]
 
     def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"
@@ -298,7 +298,7 @@ def latex_names(state_names: Iterable[str]) -> list[str]:
     """Names of states as LaTeX: Greek letters and indices are seen as such."""
     import sympy
 
-    return [sympy.latex(sympy.Symbol(name)) for name in safe_names(state_names)]
+    return [sympy.latex(sympy.Symbol(name)) for name in _distinct_words(state_names, frozenset())]
 
 
 def aligned_latex(names: Sequence[str], right_sides: Sequence[str]) -> str:
@@ -308,9 +308,14 @@ def aligned_latex(names: Sequence[str], right_sides: Sequence[str]) -> str:
 
 
 def coefficient_table(
-    state_names: Sequence[str], terms: Sequence[str], coefficients: np.ndarray, errors: np.ndarray
+    state_names: Sequence[str],
+    terms: Sequence[str],
+    coefficients: np.ndarray,
+    errors: np.ndarray,
+    units: list[list[str]] | None = None,
+    inner_units: list[str] | None = None,
 ) -> pd.DataFrame:
-    """Coefficients (m, d) that are not zero, and their errors, a row for each, without units."""
+    """Coefficients (m, d) that are not zero, their errors and units, a row for each."""
     state, term = np.nonzero(coefficients.T)
     return pd.DataFrame(
         {
@@ -318,13 +323,15 @@ def coefficient_table(
             "term": np.array(terms, dtype=object)[term],
             "coefficient": coefficients[term, state],
             "standard_error": errors[term, state],
-            "unit": "",
-            "inner_unit": "",
+            "unit": [units[m][i] if units else "" for i, m in zip(state, term, strict=True)],
+            "inner_unit": [inner_units[m] if inner_units else "" for m in term],
         }
     )
 
 
-_RESERVED = frozenset(["S", "N", "Q", "E", "I", "O", "C", "beta", "gamma", "zeta", "pi", "oo"])
+_RESERVED = frozenset(
+    ["S", "N", "Q", "E", "I", "O", "C", "beta", "gamma", "zeta", "pi", "oo", *keyword.kwlist]
+)
 
 
 def safe_names(names: Iterable[str]) -> list[str]:
@@ -339,16 +346,19 @@ def safe_names(names: Iterable[str]) -> list[str]:
     -------
     list of str
     """
-    safe = []
+    return _distinct_words(names, _RESERVED)
+
+
+def _distinct_words(names: Iterable[str], reserved: frozenset[str]) -> list[str]:
+    """Names of letters, digits and underscores, none of which is reserved."""
+    words: list[str] = []
     for name in names:
         text = re.sub(r"\W+", "_", str(name)).strip("_") or "x"
         text = f"x{text}" if text[0].isdigit() else text
-        if keyword.iskeyword(text) or text in _RESERVED:
+        while text in reserved or text in words:
             text += "_"
-        while text in safe:
-            text += "_"
-        safe.append(text)
-    return safe
+        words.append(text)
+    return words
 
 
 def _jacobian_coefficients(dictionary: Dictionary, coefficients: np.ndarray) -> np.ndarray | None:

@@ -1,7 +1,7 @@
 """Fields with inputs: dx/dt = f(x, u), autonomous once the inputs are held."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import pandas as pd
@@ -9,13 +9,16 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import check_named, real_array
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.dictionary import DictionaryField, aligned_latex, latex_names
 from fim_dynsys.fields.equation_text import Style, shown
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.ordering import by_labels
+
+if TYPE_CHECKING:
+    from sympy import Expr, Symbol
 
 
 class Extended(Protocol):
@@ -39,9 +42,13 @@ class Extended(Protocol):
 
     def get_feature_names(self) -> list[str]: ...
 
-    def to_dataframe(self) -> pd.DataFrame: ...
+    def _table_in(self, units: Mapping[str, str]) -> pd.DataFrame: ...
 
     def equations(self, precision: int = 3, errors: bool = False, style: Style = "plain") -> list[str]: ...
+
+    def sympy(self, symbols: "Sequence[Symbol] | None" = None) -> "list[Expr]": ...
+
+    def _latex_sides(self, precision: int) -> list[str]: ...
 
 
 class DrivenField(VectorField):
@@ -167,10 +174,7 @@ class DrivenField(VectorField):
 
     def to_dataframe(self) -> pd.DataFrame:
         """The coefficients as a table; see `DictionaryField.to_dataframe`."""
-        if isinstance(self.extended, DictionaryField) and self.context is not None:
-            table = self.extended._table_in(self.context.units)
-        else:
-            table = self.extended.to_dataframe()
+        table = self.extended._table_in({} if self.context is None else self.context.units)
         return table[table["state"].isin(self.state_names)].reset_index(drop=True)
 
     @property
@@ -185,6 +189,23 @@ class DrivenField(VectorField):
     def equations(self, precision: int = 3, errors: bool = False, style: Style = "plain") -> list[str]:
         """Right-hand sides as text, one for each state; see `DictionaryField.equations`."""
         return self.extended.equations(precision, errors, style)[: self.dim]
+
+    def sympy(self, symbols: "Sequence[Symbol] | None" = None) -> "list[Expr]":
+        """Right-hand sides as sympy expressions, one for each state; see `DictionaryField.sympy`.
+
+        Parameters
+        ----------
+        symbols : sequence of sympy.Symbol, optional
+            One per state and input, in this order.
+        """
+        return self.extended.sympy(symbols)[: self.dim]
+
+    def latex(self, precision: int = 3) -> str:
+        """Right-hand sides as one aligned LaTeX block; see `DictionaryField.latex`."""
+        return aligned_latex(latex_names(self.state_names), self.extended._latex_sides(precision)[: self.dim])
+
+    def _repr_latex_(self) -> str:
+        return f"$${self.latex()}$$"
 
     def _shown_equations(self, errors: bool = True) -> list[str]:
         """Equations for display, a line for each state; see `VectorField._shown_equations`."""

@@ -4,7 +4,8 @@ import ast
 import keyword
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
@@ -88,8 +89,19 @@ def parse(text: str, symbols: "Mapping[str, Expr] | None" = None, caller: str = 
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         words = sorted({word for word in re.findall(r"[A-Za-z_]+", text) if keyword.iskeyword(word)})
         hint = f"; {words[0]!r} is a word of Python, so give it another name" if words else ""
+        hint += _odd_names(text, symbols or ())
         raise ValueError(f"{caller}: expected an expression, got {text[:60]!r} ({error}){hint}.") from error
     return _Builder(text, dict(symbols or {}), caller).build(tree.body, 0)
+
+
+def _odd_names(text: str, names: Iterable[str]) -> str:
+    """What to do about names in a text that no expression can hold."""
+    odd = [repr(name) for name in names if name in text and not name.isidentifier()]
+    return (
+        f"; {', '.join(odd)} cannot stand in expressions: write x0 for the first state, and so on"
+        if odd
+        else ""
+    )
 
 
 def warn_of_both_ways(caller: str, used: Set[str], names: Sequence[str]) -> None:
@@ -121,11 +133,14 @@ class _Builder:
         self.functions = {name: getattr(sympy, name) for name in FUNCTIONS if name != "abs"}
         self.functions["abs"] = sympy.Abs
         self.sympy = sympy
+        # Python reads the micro sign as the Greek letter; names stay as they were written
+        words = re.findall(r"[^\W\d]\w*", text)
+        self.written = {unicodedata.normalize("NFKC", word): word for word in words}
 
     def refuse(self, what: str) -> NoReturn:
         raise ValueError(
             f"{self.caller}: expected numbers, names, + - * / ** and {', '.join((*FUNCTIONS, *_SEVERAL))} in "
-            f"{self.text[:60]!r}, got {what}."
+            f"{self.text[:60]!r}, got {what}{_odd_names(self.text, self.symbols)}."
         )
 
     def build(self, node: ast.expr, depth: int) -> "Expr":
@@ -152,6 +167,7 @@ class _Builder:
         return self.sympy.Integer(value) if isinstance(value, int) else self.sympy.Float(value)
 
     def name(self, name: str) -> "Expr":
+        name = self.written.get(name, name)
         if name in self.symbols:
             return self.symbols[name]
         return self.sympy.pi if name == "pi" else self.sympy.Symbol(name, real=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Self
 
+from fim_dynsys.wording import counted
+
 
 class Noise(Enum):
     """What is assumed of the errors of observations."""
@@ -106,7 +108,7 @@ class Inference:
         if self.refined is not None:
             found["refined"] = self.refined
         if self.window is not None:
-            found["judged over"] = f"{self.windows} windows of {self.window:.3g} time units"
+            found["judged over"] = f"{counted(self.windows, 'window')} of {self.window:.3g} time units"
             found |= {"windows": self.windows, "window": self.window}
         if self.elsewhere is not None:
             found["members differ elsewhere"] = self.elsewhere

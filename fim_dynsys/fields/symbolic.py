@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import check_named
 from fim_dynsys.fields.base import StackedRates, VectorField
-from fim_dynsys.fields.dictionary import aligned_latex, coefficient_table, latex_names, safe_names
+from fim_dynsys.fields.dictionary import aligned_latex, coefficient_table, latex_names
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.equation_text import (
     Style,
@@ -39,6 +39,7 @@ from fim_dynsys.fields.expressions import (
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.notation import LatexNotation, TextNotation
 from fim_dynsys.fields.plane import FieldPlane
+from fim_dynsys.fields.units import Units
 from fim_dynsys.fields.written_expressions import ExpressionWriter
 
 if TYPE_CHECKING:
@@ -110,10 +111,14 @@ class SymbolicField(VectorField):
         self._symbols, self._expressions = read_expressions(expressions, self.state_names)
         self._parameters = check_named("SymbolicField", "parameters", parameters)
         needed = parameter_names(self._expressions, self._symbols)
-        if needed != sorted(self._parameters):
+        missing = [repr(name) for name in needed if name not in self._parameters]
+        idle = [repr(name) for name in self._parameters if name not in needed]
+        if missing or idle:
+            said = [f"no value of {', '.join(missing)}"] if missing else []
+            said += [f"{', '.join(idle)} too, which no expression names"] if idle else []
             raise ValueError(
-                f"SymbolicField: expected finite values of the parameters {needed}, got {self._parameters}; "
-                f"states are {', '.join(str(s) for s in self._symbols)}."
+                f"SymbolicField: expected finite values of the parameters {needed}, got "
+                f"{' and '.join(said)}; states are {', '.join(self.state_names)}."
             )
         self._covariance = None if covariance is None else np.array(covariance, dtype=float)
         if self._covariance is not None and self._covariance.shape != (len(needed), len(needed)):
@@ -313,7 +318,7 @@ class SymbolicField(VectorField):
         import sympy
 
         terms, coefficients = self._rows_of_terms
-        shown = dict(zip(self._symbols, map(sympy.Symbol, safe_names(self.state_names)), strict=True))
+        shown = dict(zip(self._symbols, map(sympy.Symbol, self.state_names), strict=True))
         return [str(_rounded(term.xreplace(shown), 6)) for term in terms], coefficients
 
     @property
@@ -414,11 +419,17 @@ class SymbolicField(VectorField):
         return coefficient_rows(self.state_names, self.get_feature_names(), self.coefficients)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The coefficients as a table; see `DictionaryField.to_dataframe`."""
+        """The coefficients as a table; see `DictionaryField.to_dataframe`. Inner units are not given."""
+        return self._table_in({} if self.context is None else self.context.units)
+
+    def _table_in(self, units: Mapping[str, str]) -> pd.DataFrame:
+        """As `to_dataframe`, in given units of states and time; see `Trajectories.units`."""
         names, coefficients = self._terms
         errors = self.standard_errors
         errors = np.full(coefficients.shape, np.nan) if errors is None else errors
-        return coefficient_table(self.state_names, names, coefficients, errors)
+        read = Units.of(units, self.state_names)
+        of_each = read.of_factors(self._rows_of_terms[0], self._symbols) if units else None
+        return coefficient_table(self.state_names, names, coefficients, errors, of_each)
 
     @property
     def complexity(self) -> int:
@@ -445,10 +456,13 @@ class SymbolicField(VectorField):
 
     def latex(self, precision: int = 3) -> str:
         """Right-hand sides as one aligned LaTeX block, with numbers of `precision` significant digits."""
+        return aligned_latex(latex_names(self.state_names), self._latex_sides(precision))
+
+    def _latex_sides(self, precision: int) -> list[str]:
+        """Each right-hand side as LaTeX."""
         check_precision(precision)
-        names = latex_names(self.state_names)
-        writer = ExpressionWriter(LatexNotation(names, precision), self._symbols)
-        return aligned_latex(names, [writer.written(side) for side in self._numeric])
+        writer = ExpressionWriter(LatexNotation(latex_names(self.state_names), precision), self._symbols)
+        return [writer.written(side) for side in self._numeric]
 
     def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"

@@ -11,7 +11,7 @@ from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 
 if TYPE_CHECKING:
-    from sympy import Expr
+    from sympy import Expr, Symbol
 
 _PREFIXED = {
     "m": "meter",
@@ -171,6 +171,30 @@ def _with_exponent(name: str, exponent: "Expr") -> str:
     return f"{name}^{exponent}" if exponent.is_Integer else f"{name}^{float(exponent):.3g}"
 
 
+def _of_expression(expression: "Expr", known: "Mapping[Expr, Expr | None]") -> "Expr | None":
+    """The unit of an expression in symbols of known units; None where one, or a number's, is not known."""
+    import sympy
+
+    if expression.is_number:
+        return sympy.Integer(1)
+    if expression.is_Symbol:
+        return known.get(expression)
+    if expression.is_Add or isinstance(expression, sympy.Abs | sympy.Min | sympy.Max):
+        # a number beside states has their unit; one before a state may have any
+        parts = [part for part in expression.args if not part.is_number]
+        if any(part.as_coeff_Mul()[0].is_Float for part in parts):
+            return None
+        units = {_of_expression(part, known) for part in parts}
+        return units.pop() if len(units) == 1 else None
+    if expression.is_Mul:
+        found = [_of_expression(factor, known) for factor in expression.args]
+        return None if any(unit is None for unit in found) else sympy.Mul(*found)
+    if expression.is_Pow and expression.exp.is_number:
+        unit = _of_expression(expression.base, known)
+        return None if unit is None else unit**expression.exp
+    return None if expression.is_Piecewise else sympy.Integer(1)  # functions and powers are pure numbers
+
+
 @dataclass(frozen=True)
 class Units:
     """Units of the coordinates and of time.
@@ -204,6 +228,15 @@ class Units:
         """
         terms = [self._of_term(dictionary, row) for row in range(len(dictionary))]
         return [[self._text(state, term) for state in self.states] for term in terms]
+
+    def of_factors(self, terms: "Sequence[Expr]", symbols: "Sequence[Symbol]") -> list[list[str]]:
+        """As `of_coefficients`, for terms (m) that are expressions in symbols of the coordinates.
+
+        Empty also where a number inside a term may have a unit.
+        """
+        known = dict(zip(symbols, self.states, strict=True))
+        units = [_of_expression(term, known) for term in terms]
+        return [[self._text(state, unit) for state in self.states] for unit in units]
 
     def _text(self, state: "Expr | None", term: "Expr | None") -> str:
         if state is None or term is None or self.time is None:

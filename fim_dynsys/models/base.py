@@ -36,7 +36,7 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField, omegas_of
 from fim_dynsys.fields.frame import OPEN, FitInfo
-from fim_dynsys.fields.inference import Noise, Trust
+from fim_dynsys.fields.inference import Inference, Noise, Trust
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.constraints_applied import contradictions
 from fim_dynsys.models.driving import InputFunction
@@ -879,6 +879,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             if "fine-tuning" in saved.report:
                 about = {"fine-tuning": saved.report["fine-tuning"]}
                 field = field.with_fit_info(report={**field.fit_info.report, **about})
+            # what `fit` said beyond the inference, such as of inputs between samples
+            kept, own = Inference.of_entries(saved.report), field.fit_info.inference
+            facts = replace(own, notes=kept.notes or own.notes, noise=kept.noise or own.noise)
+            field = field.with_fit_info(inference=facts)
         else:
             kinds = {kind.__name__: kind for kind in self._kept_classes()}
             if saved.content not in kinds:

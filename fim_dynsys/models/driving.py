@@ -13,7 +13,9 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.regression.inputs import Curves, at, curves
 from fim_dynsys.simulation.pairs import pair
 from fim_dynsys.simulation.problem import Status
+from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
+from fim_dynsys.trajectories.ordering import with_coordinates
 
 InputFunction = Callable[[float], ArrayLike]
 _RTOL, _ATOL = 1e-8, 1e-10  # of a step; as tight as a comparison of simulated paths needs
@@ -54,6 +56,15 @@ def input_rows(caller: str, field: VectorField, u: object, n: int) -> np.ndarray
             f"got {rows.shape}."
         )
     return rows
+
+
+def with_known_inputs(caller: str, field: VectorField, trajectories: Trajectories) -> Trajectories:
+    """Records with those inputs of a field that they have as coordinates, of one value in each record."""
+    own, needed = trajectories.input_names, getattr(field, "input_names", ())
+    if not set(own) < set(needed):
+        return trajectories
+    known = set(trajectories.coords) - set(own)
+    return with_coordinates(caller, trajectories, [name for name in needed if name in known])
 
 
 def input_function(

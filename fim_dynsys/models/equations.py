@@ -27,7 +27,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Noise
-from fim_dynsys.models.equations_parts import fitted_field, grown, names_of, ordered
+from fim_dynsys.models.equations_parts import fitted_field, grown, names_of, ordered, with_known_coordinates
 from fim_dynsys.models.estimated import EstimatedModel
 from fim_dynsys.models.inputs import (
     Errors,
@@ -62,8 +62,9 @@ class EquationsModel(EstimatedModel):
     ----------
     expressions : list of str, or dict by state
         One right-hand side per state, in the names of the states (or x0, x1, ...), of inputs, of free
-        parameters and of the time ``t``: ``{"s": "-b*s*i", "i": "b*s*i - g*i"}``. See
-        `fim_dynsys.fields.expressions.parse` for what they may hold.
+        parameters and of the time ``t``: ``{"s": "-b*s*i", "i": "b*s*i - g*i"}``. A parameter with the name
+        of a coordinate of the data is known in each trajectory. See `fim_dynsys.fields.expressions.parse` for
+        what they may hold.
     bounds : dict, optional
         ``{"K": (0, None)}``: of parameters and of first states, in their units.
     fixed : dict, optional
@@ -138,6 +139,9 @@ class EquationsModel(EstimatedModel):
     min_observations = 2
     takes = frozenset({"missing", "inputs", "sigma"})
     _log: dict[str, Any] | None = None  # noise by column, where `fit` was given logarithms
+    _coordinates: tuple[
+        str, ...
+    ] = ()  # of the data, which the equations name: known constants of each record
 
     def __init__(
         self,
@@ -206,7 +210,8 @@ class EquationsModel(EstimatedModel):
         u : array (n, k) or (n,), list of such arrays, or function, optional
             Inputs at the samples, or ``u(t)``, which is followed between them; jumps are located.
         feature_names : list of str, optional
-            Names of the states, and of the inputs or not; default those of the expressions or of `x`.
+            Names of the states, or beside `observed` of the columns, and of the inputs or not; default those
+            of the expressions or of `x`.
         sigma : float, array (m,), dict by column, arrays of the shapes of `x`, or "poisson"
             Known standard deviations of the observations, or that they are counts. Samples of infinite ones
             count as not observed.
@@ -254,6 +259,7 @@ class EquationsModel(EstimatedModel):
         errors = None if sigma is None else error_list(caller, sigma, trajectories)
         self.check_context(trajectories)
         self._log = self._lognormal(caller, log, columns, trajectories, sigma)
+        trajectories = self._with_known_coordinates(caller, trajectories, states, columns)
         word = self.hold if hold is None else hold
         if isinstance(word, str) and trajectories.input_names:
             trajectories = trajectories.with_hold(word)  # which scores and plots of these data follow too
@@ -285,8 +291,20 @@ class EquationsModel(EstimatedModel):
         """
         states, columns, _ = names_of(self._caller, self.expressions, trajectories, self.observed, None)
         names = tuple(trajectories.state_names)
+        states, columns = states or names, columns or names
         model = type(self)(**self.get_params(deep=False))
-        return model._estimated(trajectories, states or names, columns or names, sigma, None, None)
+        trajectories = model._with_known_coordinates(self._caller, trajectories, states, columns)
+        return model._estimated(trajectories, states, columns, sigma, None, None)
+
+    def _with_known_coordinates(
+        self, caller: str, trajectories: Trajectories, states: Sequence[str], columns: Sequence[str]
+    ) -> Trajectories:
+        """The records with coordinates in the equations as inputs; see `with_known_coordinates`."""
+        written = [column for column in columns if column not in states]
+        found, self._coordinates = with_known_coordinates(
+            caller, trajectories, states, self._known(None), self.expressions, written
+        )
+        return found
 
     def _lognormal(
         self,
@@ -321,20 +339,20 @@ class EquationsModel(EstimatedModel):
         def values(t: np.ndarray) -> np.ndarray:
             return real_array([u(float(s)) for s in t], caller, "u(t)").reshape(len(t), -1)
 
+        def beside(known: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+            return lambda t: np.column_stack([values(t), np.tile(known, (len(t), 1))])
+
         times = [t for t, _ in trajectories.arrays()]
         begins, _ = read_begins(caller, self.t0, times, self.doses, self.events, self.initial)
-        return [function_curve(values, begin, float(t[-1])) for t, begin in zip(times, begins, strict=True)]
+        own = len([name for name in trajectories.input_names if name not in self._coordinates])
+        return [
+            function_curve(beside(rows[0, own:]), begin, float(t[-1]))
+            for t, begin, rows in zip(times, begins, trajectories.input_arrays(), strict=True)
+        ]
 
-    def _described(
-        self,
-        trajectories: Trajectories,
-        states: Sequence[str],
-        columns: Sequence[str],
-        errors: Sequence[np.ndarray] | Noise | None,
-        curves: Sequence[InputCurve] | None,
-        hold: Any,
-    ) -> Description:
-        known = Known(
+    def _known(self, hold: Any) -> Known:
+        """What is known beside the equations."""
+        return Known(
             self.bounds,
             self.fixed,
             self.scale,
@@ -347,9 +365,19 @@ class EquationsModel(EstimatedModel):
             self._log or self.noise,
             self.hold if hold is None else hold,
         )
+
+    def _described(
+        self,
+        trajectories: Trajectories,
+        states: Sequence[str],
+        columns: Sequence[str],
+        errors: Sequence[np.ndarray] | Noise | None,
+        curves: Sequence[InputCurve] | None,
+        hold: Any,
+    ) -> Description:
         sigma = None if errors is None or isinstance(errors, Noise) else errors
         rates, facts = ordered(self._caller, self.expressions, states), Knowledge.of(self.knowledge)
-        known = with_facts(self._caller, facts, rates, states, known)
+        known = with_facts(self._caller, facts, rates, states, self._known(hold))
         return describe(
             self._caller,
             rates,
@@ -360,6 +388,7 @@ class EquationsModel(EstimatedModel):
             sigma,
             errors is Noise.POISSON,
             curves,
+            self._coordinates,
         )
 
     def _estimated(
@@ -413,6 +442,7 @@ class EquationsModel(EstimatedModel):
             "changes": sorted({float(event.time) for run in problem.runs for event in run.events}),
             "hold": described.holds,
             "lognormal": self._log,
+            "coordinates": list(self._coordinates),
             "notes": [
                 *described.notes,
                 *negative_states(Knowledge.of(self.knowledge), states, summary.states),
@@ -421,11 +451,16 @@ class EquationsModel(EstimatedModel):
         }
         if curves is not None:
             report["curves"] = [[c.starts.tolist(), c.cubics.tolist()] for c in curves]
-        return fitted_field(described, trajectories, summary, report, errors)
+        field = fitted_field(described, trajectories, summary, report, errors)
+        if not self._coordinates:
+            return field
+        note = f"{', '.join(self._coordinates)} taken as known: coordinates of the trajectories"
+        return field.with_fit_info(inference=field.fit_info.inference.noting(note))
 
     def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
         super()._adopt(field, trajectories)
         self._log = field.fit_info.report.get("lognormal")
+        self._coordinates = tuple(field.fit_info.report.get("coordinates", ()))
         self.feature_names = list(field.state_names)
         self.n_features_in_ = field.dim
 

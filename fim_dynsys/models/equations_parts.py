@@ -1,11 +1,13 @@
 """Parts of fits of given equations: names in the data, the fitted field, starts for hidden states."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fim_dynsys.estimation.description import Description
+from fim_dynsys.estimation.known import Known
 from fim_dynsys.estimation.problem import Problem
 from fim_dynsys.estimation.programs import TIME
 from fim_dynsys.estimation.summary import Summary
@@ -15,11 +17,12 @@ from fim_dynsys.fields.inference import Inference, Noise
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
 from fim_dynsys.models.estimated import symbol
 from fim_dynsys.models.inputs import Observations, assumed, complete_errors
+from fim_dynsys.regions import default_names
 from fim_dynsys.regression.given import Given
 from fim_dynsys.regression.observed import complete_inputs, complete_samples, observe
 from fim_dynsys.regression.thinning import MANY
 from fim_dynsys.trajectories.container import Trajectories
-from fim_dynsys.trajectories.ordering import with_clock
+from fim_dynsys.trajectories.ordering import check_coordinates, with_clock, with_coordinates
 
 
 def names_of(
@@ -52,7 +55,15 @@ def names_of(
     states = keys or tuple(f"x{i}" for i in range(d))
     inputs: list[str] = []
     if of_columns is not None:
+        named = tuple(of_columns[: len(columns)]) == columns
+        if keys is not None and named and not set(keys) <= set(of_columns):
+            return keys, columns, of_columns
         states, inputs = tuple(of_columns[:d]), of_columns[d:]
+        if keys is not None and set(states) != set(keys):
+            raise ValueError(
+                f"{caller}: expected feature_names of the states {', '.join(keys)}, or of the observed "
+                f"{', '.join(columns)}, and inputs behind these, got {', '.join(of_columns)}."
+            )
     return states, columns, [*columns, *inputs]
 
 
@@ -72,6 +83,64 @@ def ordered(caller: str, given: Any, states: Sequence[str]) -> list[str]:
             f"got {len(given)}."
         )
     return list(given)
+
+
+def with_known_coordinates(
+    caller: str, trajectories: Trajectories, states: Sequence[str], known: Known, *expressions: Any
+) -> tuple[Trajectories, tuple[str, ...]]:
+    """Coordinates of the records that are known constants, and the records with those in rates as inputs.
+
+    Parameters
+    ----------
+    caller : str
+        Named in errors.
+    trajectories : Trajectories
+        The data; their coordinates hold one value for each trajectory.
+    states : sequence of str
+        Names of the states.
+    known : Known
+        What is known of the numbers.
+    *expressions
+        What may name a coordinate beside that, as text or sympy expressions, in lists and dicts.
+
+    Returns
+    -------
+    Trajectories
+        Those that only first states, doses and events name stay coordinates.
+    tuple of str
+        Names of all.
+
+    Raises
+    ------
+    ValueError
+        Where such a coordinate is no finite number in each trajectory, or something else is said of it too.
+    """
+    taken = {*states, *trajectories.input_names, *default_names(len(states) + len(trajectories.input_names))}
+    running = _words([*expressions, known.fixed, known.noise]) - taken
+    named = running | (_words([known.initial, known.doses, known.events]) - taken)
+    names = tuple(name for name in trajectories.coords if name in named)
+    check_coordinates(caller, trajectories, names)
+    for name in names:
+        for what in ("bounds", "fixed", "scale", "priors", "start"):
+            given = getattr(known, what)
+            if isinstance(given, Mapping) and name in given:
+                raise ValueError(
+                    f"{caller}: expected {name} as known, by the coordinate of the data alone, got {what} "
+                    f"too, {given[name]!r}; leave that out, or rename the coordinate to estimate one value "
+                    "for all."
+                )
+    return with_coordinates(caller, trajectories, [name for name in names if name in running]), names
+
+
+def _words(value: Any) -> set[str]:
+    """Names in expressions; of dicts, in their values."""
+    if isinstance(value, str):
+        return set(re.findall(r"[^\W\d]\w*", value))
+    if isinstance(value, Mapping):
+        return set().union(*map(_words, value.values()))
+    if isinstance(value, Sequence):
+        return set().union(*map(_words, value))
+    return {symbol.name for symbol in getattr(value, "free_symbols", ())}
 
 
 def grown(
@@ -183,7 +252,8 @@ def _states(problem: Problem, data: Trajectories, summary: Summary, driven: Sequ
     """Fitted states at the samples, with inputs, and the time where it is one."""
     for clock in driven[len(data.input_names) :]:
         data = with_clock(data, clock)
-    units = {name: unit for name, unit in data.units.items() if name in {*problem.states, TIME}}
+    known = data.units | dict.fromkeys(driven[len(problem.inputs) :], data.units.get(TIME, ""))
+    units = {name: unit for name, unit in known.items() if name in {*problem.states, *driven, TIME}}
     return Trajectories.from_arrays(
         summary.states,
         [t for t, _ in data.arrays()],

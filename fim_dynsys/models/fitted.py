@@ -35,7 +35,14 @@ from fim_dynsys.fields.equation_text import NO_ERRORS, Style, check_style, left_
 from fim_dynsys.fields.forced import ForcedField, with_waves
 from fim_dynsys.fields.inference import Trust
 from fim_dynsys.fields.presentation import facts, html_block
-from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
+from fim_dynsys.models.driving import (
+    InputFunction,
+    input_function,
+    input_rows,
+    needs_scipy,
+    scipy_path,
+    with_known_inputs,
+)
 from fim_dynsys.models.forecast_levels import FORECAST_LEVELS, Levels
 from fim_dynsys.models.forecasting import forecast_bands, rolled
 from fim_dynsys.models.inputs import (
@@ -525,6 +532,7 @@ class FittedModel(Estimator):
         """
         field = self._fitted_field()
         inputs = field.input_names if isinstance(field, DrivenField) else ()
+        trajectories = with_known_inputs(caller, field, trajectories)
         if trajectories.input_names and not isinstance(field, DrivenField):
             warn(
                 f"{caller}: no effect of inputs {', '.join(trajectories.input_names)}; the model was fitted "
@@ -591,6 +599,8 @@ class FittedModel(Estimator):
         1.0
         """
         field = self._fitted_field()
+        if isinstance(x, Trajectories) and u is None:
+            x = with_known_inputs(f"{self._caller}.score", field, x)
         carried = isinstance(x, Trajectories) and bool(x.input_names)
         if isinstance(field, ForcedField) and u is None and not carried:
             x, t, carried = with_waves(as_trajectories(x, t), field.omegas), None, True

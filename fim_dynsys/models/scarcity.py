@@ -9,6 +9,7 @@ from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Judge, Noise, Trust
 from fim_dynsys.regression.gaps import has_gaps, lone_inputs
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.wording import counted
 
 FEW = 12  # samples: an estimate of the noise from these is off by a fifth
 _SPARE = 2.0  # values for each fitted number: with fewer, other equations may fit as well
@@ -49,7 +50,7 @@ def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories,
     little = _EXACT * free if inference.judge is Judge.EXACT else _CLOSE
     exact = info.path_r2 is not None and 1.0 - info.path_r2 < little
     if terms and values < _SPARE * (terms + starts):
-        said = f"{values} values for {terms} coefficients and {starts} initial states"
+        said = f"{values} values for {counted(terms, 'coefficient')} and {counted(starts, 'initial state')}"
     elif fewest <= FEW and not (known or exact):
         said = f"{fewest} of each state, and their noise is not known (sigma= gives it)"
     else:
@@ -72,7 +73,7 @@ def noting_gaps(info: FitInfo, context: Trajectories) -> FitInfo:
     """The facts of a fit with notes where states were observed at different times, or inputs at more."""
     alone = lone_inputs(context)
     if alone and not any(said.endswith(_INPUTS_ALONE) for said in info.inference.notes):
-        info = info.noting(f"{alone} rows are of {_INPUTS_ALONE}")
+        info = info.noting(f"{counted(alone, 'row is', 'rows are')} of {_INPUTS_ALONE}")
     if not has_gaps(context) or any(said.endswith(_NOT_OBSERVED) for said in info.inference.notes):
         return info
     seen = np.concatenate([np.isfinite(x) for _, x in context.arrays()])

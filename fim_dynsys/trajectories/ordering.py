@@ -72,6 +72,36 @@ def by_labels(caller: str, kind: str, values: Any, names: Sequence[str]) -> Any:
     return columns_at(values, [own.index(name) for name in names if name in own])
 
 
+def with_coordinates(caller: str, trajectories: Trajectories, names: Sequence[str]) -> Trajectories:
+    """The same records with coordinates of these names as their last inputs, of one value in each record."""
+    check_coordinates(caller, trajectories, names)
+    if not names:
+        return trajectories
+    coords = trajectories.coords
+    constant = np.stack([coords.pop(name).astype(float) for name in names], axis=1)
+    padding = np.arange(trajectories.t.shape[1]) >= trajectories.n_obs[:, None]
+    held = np.where(padding[:, :, None], np.nan, constant[:, None])
+    u = held if trajectories.u is None else np.concatenate([trajectories.u, held], axis=2)
+    return trajectories._replace(u=u, input_names=(*trajectories.input_names, *names), coords=coords)
+
+
+def check_coordinates(caller: str, trajectories: Trajectories, names: Sequence[str]) -> None:
+    """Hold coordinates that equations name to numbers.
+
+    Raises
+    ------
+    ValueError
+        Where one is no finite number in each trajectory.
+    """
+    for name in names:
+        values = trajectories.coords[name]
+        if values.dtype.kind not in "iufb" or not np.isfinite(values.astype(float)).all():
+            raise ValueError(
+                f"{caller}: expected a finite number for each trajectory in the coordinate {name!r}, which "
+                f"the equations name, got {values.tolist()}; give the numbers, or rename the coordinate."
+            )
+
+
 def with_clock(trajectories: Trajectories, clock: str) -> Trajectories:
     """The same records with the time as their last input, of this name; unchanged where they have it."""
     if clock in trajectories.input_names:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fim_dynsys.wording import counted
+
 
 class Presentation(NamedTuple):
     """Facts printed of trajectories.
@@ -65,13 +67,14 @@ class Presentation(NamedTuple):
     def _headline(self) -> str:
         low, high = int(self.n_obs.min()), int(self.n_obs.max())
         samples = str(low) if low == high else f"{low} to {high}"
+        noun = "sample" if high == 1 else "samples"
         dim = len(self.state_names)
         n_missing = int(self.n_obs.sum()) * dim - int(np.count_nonzero(~np.isnan(self.x)))
         unit = self.units.get("t")
         return (
-            f"{len(self.n_obs)} of {samples} samples, dimension {dim}, "
+            f"{len(self.n_obs)} of {samples} {noun}, dimension {dim}, "
             f"t from {np.nanmin(self.t):g} to {np.nanmax(self.t):g}{f' {unit}' if unit else ''}"
-            + (f", {n_missing} values missing" if n_missing else "")
+            + (f", {counted(n_missing, 'value')} missing" if n_missing else "")
         )
 
     def _state_rows(self) -> list[tuple[str, str, str]]:

@@ -490,3 +490,13 @@ def test_every_pair_can_be_observed_and_read():
             assert np.isfinite(data.x).all()
             assert data.dim == len(model["equations"])
             assert set(model["truth"]) <= set(pair["priors"]), name
+
+
+def test_coordinates_that_expressions_name_are_known_in_each_trajectory():
+    x = [np.ones((5, 1)), np.ones((4, 1))]
+    data = Trajectories.from_arrays(x, 0.1, state_names=["N"], coords={"D": [0.1, 0.3], "other": [1, 2]})
+    seen, inputs = models._with_time([("model", ["r*N - D*N"])], data, None)
+    assert inputs == ("D",) and list(seen.coords) == ["other"]
+    assert [set(u[:, 0]) for u in seen.input_arrays()] == [{0.1}, {0.3}]
+    with pytest.raises(ValueError, match="evidence: expected a finite number for each trajectory"):
+        models._with_time([("model", ["r*N - D*N"])], data.with_coords(D=["a", "b"]), None)

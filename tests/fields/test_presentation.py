@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import sympy
 
 import fim_dynsys
 from fim_dynsys import CallableField, EnsembleField, FieldFamily, Region, SymbolicField, Trajectories
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.symbolic import DrivenExpressions
 from fim_dynsys.fields.terms import Dictionary
 
 BOX = Region([-1, -1], [1, 1])
@@ -84,3 +87,54 @@ def test_a_model_that_is_not_fitted_is_its_call():
 def test_a_distillation_shows_its_residual():
     found = fim_dynsys.distill(spring())
     assert "relative residual" in found._repr_html_() and len(found.to_dataframe()) == 2
+
+
+def test_a_field_with_inputs_is_written_as_latex_and_as_sympy():
+    sums = DictionaryField(
+        Dictionary(np.array([[1, 0], [0, 1]])), [[-0.5, 0.0], [2.0, 0.0]], state_names=["x", "u"]
+    )
+    driven = DrivenField(sums, ["u"], state_names=["x"])
+    written = DrivenExpressions(["-k*x + 2*u"], {"k": 0.5}, input_names=["u"], state_names=["x"])
+    for field in (driven, written):
+        x, u = sympy.symbols("x u", real=True)
+        assert field.latex() == "\\begin{aligned}\n\\dot{x} &= -0.5 x + 2 u\n\\end{aligned}"
+        assert field._repr_latex_() == f"$${field.latex()}$$"
+        assert sympy.simplify(field.sympy([x, u])[0] - (2 * u - x / 2)) == 0 and len(field.sympy()) == 1
+
+
+@pytest.mark.parametrize("name", ["N", "S", "E", "I", "beta"])
+def test_names_that_sympy_has_too_stay_as_they_are(name):
+    written = SymbolicField([f"r*{name}*(1 - {name}/K)"], {"r": 0.5, "K": 5.0}, state_names=[name])
+    assert written.to_dataframe()["term"].tolist() == [name, f"{name}**2"]
+    sums = DictionaryField(Dictionary.polynomial(1, 1), [[0.0], [-1.0]], state_names=[name])
+    letter = f"\\{name}" if len(name) > 1 else name
+    for field in (written, sums):
+        assert f"\\dot{{{letter}}} &= " in field.latex() and f"{letter}_" not in field.latex()
+
+
+@pytest.mark.parametrize("name", ["glucose (mM)", "x.1", "2x"])
+def test_a_name_that_no_expression_can_hold_is_said_to_be_written_by_place(name):
+    with pytest.raises(ValueError, match=r"cannot stand in expressions: write x0"):
+        SymbolicField({name: f"-k*{name}"}, {"k": 1.0})
+    assert SymbolicField({name: "-k*x0"}, {"k": 1.0}).to_dataframe()["term"].tolist() == [name]
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"a": 1.0, "b": 2.0}, r"parameters \['a'\], got 'b' too, which no expression names; states are x\."),
+        ({}, r"parameters \['a'\], got no value of 'a'; states are x\."),
+        ({"A": 1.0}, r"got no value of 'a' and 'A' too, which no expression names"),
+    ],
+)
+def test_parameters_that_lack_or_are_too_many_are_named(given, match):
+    with pytest.raises(ValueError, match=match):
+        SymbolicField(["-a*x"], given, state_names=["x"])
+
+
+@pytest.mark.parametrize("letter", ["\N{MICRO SIGN}", "\N{GREEK SMALL LETTER MU}"])
+def test_names_stay_as_they_were_written(letter):
+    growing = SymbolicField([f"{letter}*x"], {letter: 2.0}, state_names=["x"])
+    assert growing([3.0]) == 6.0 and list(growing.parameters) == [letter]
+    state = SymbolicField({letter: f"-k*{letter}"}, {"k": 2.0})
+    assert state([3.0]) == -6.0 and state.equations() == [f"-2 {letter}"]

@@ -8,6 +8,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.functions import Kind
+from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.fields.units import Units, pure_number, read_unit, unit_text
 
@@ -97,3 +98,22 @@ def test_inputs_have_units_too():
     values = np.array([[-0.1, 0.0], [2.0, 0.0]])
     field = DrivenField.of(Dictionary([[1, 0], [0, 1]]), values, context, FitInfo())
     assert field.to_dataframe()["unit"].tolist() == ["1/s", "m/(N s^2)"]
+
+
+def test_terms_of_expressions_have_units_too():
+    names, given = ["x", "t2"], {"x": "mM", "t2": "h", "t": "h"}
+    context = Trajectories.from_arrays(np.ones((5, 2)), 0.1, state_names=names, units=given)
+    texts = {
+        "-k*x": "1/h",
+        "V*x/(K + x)": "mM/h",  # K has the unit of x
+        "V*x/(1 + K*x)": "",  # that of K is not known
+        "V*exp(-k*x)": "mM/h",
+        "k*x**2*t2": "1/(h^2 mM)",
+        "k*sqrt(x)": "mM^0.5/h",
+        "k*max(x, K)": "1/h",
+        "k*(x if t2 > 2 else 3)": "",
+    }
+    for text, unit in texts.items():
+        values = {name: 0.5 for name in "kVK" if name in text}
+        table = SymbolicField([text, "0"], values, context=context).to_dataframe()
+        assert table["unit"].tolist() == [unit], text

@@ -79,3 +79,20 @@ def test_a_parameter_at_its_upper_bound_is_named():
     model = load("equations", expressions={"x": "-k*x"}, bounds={"k": (0, 0.5)})
     with pytest.warns(DataWarning, match="at their bounds: k = 0.5"):
         model.fit(y, t, feature_names=["x"])
+
+
+@pytest.mark.parametrize(
+    ("rate", "units"),
+    [("-k*S + b*u", {"S": "1/h", "u": "mM/(h l)"}), ("-k*S + b*t", {"S": "1/h", "time": "mM/h^2"})],
+)
+def test_a_table_of_fitted_equations_has_names_and_units_of_states_inputs_and_time(rate, units):
+    t = np.linspace(0.0, 6.0, 31)
+    u = (t > 2.0).astype(float)
+    x = np.exp(-t) + 0.1 * t
+    data = Trajectories.from_arrays(
+        x, t, state_names=["S"], u=u, input_names=["u"], units={"S": "mM", "u": "l", "t": "h"}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is not fitted well, or an input without effect
+        table = load("equations", expressions={"S": rate}, n_starts=2).fit(data).field_.to_dataframe()
+    assert dict(zip(table["term"], table["unit"], strict=True)) == units

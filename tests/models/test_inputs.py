@@ -222,3 +222,18 @@ def test_functions_are_found_under_pulses(name):
     assert term in model.equations(precision=2)[1]
     expected = np.array([rates(*pair) for pair in zip(x, PUMP, strict=True)])
     assert np.abs(model.predict(x, PUMP) - expected).max() < 2e-3 * expected.std()
+
+
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.DataWarning")  # of switches between samples
+def test_a_report_read_from_a_folder_says_what_the_fit_noted_of_inputs(tmp_path):
+    t = np.linspace(0, 12, 60)
+
+    def switched(s):
+        return (np.asarray(s) % 4 < 2).astype(float)
+
+    x = solve_ivp(lambda s, x: -0.7 * x + 1.3 * switched(s), (0, 12), [0.2], t_eval=t, max_step=0.02).y.T
+    x = x + 0.01 * np.random.default_rng(0).standard_normal(x.shape)
+    model = fim_dynsys.load("sindy-strong").fit(x, t, u=switched(t), feature_names=["x", "u"])
+    assert "u keeps its value between samples" in model.field_.fit_info.report["note"]
+    again = fim_dynsys.load_fitted(model.save(tmp_path / "model"))
+    assert again.field_.fit_info.report == model.field_.fit_info.report

@@ -23,7 +23,7 @@ def few(field, n, known=False, **facts):
 def test_what_counts_as_few():
     line = DictionaryField(Dictionary.polynomial(1, 3), np.ones((4, 1)))
     assert few(line, 9, judge=Judge.EXACT) == (
-        "few samples decide: 9 values for 4 coefficients and 1 initial states",
+        "few samples decide: 9 values for 4 coefficients and 1 initial state",
     )
     assert "10 of each state" in few(line, 10, judge=Judge.EXACT)[0]  # how much it leaves is not known
     assert few(line, 10, known=True) == ()

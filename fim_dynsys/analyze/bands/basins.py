@@ -15,7 +15,6 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
-    counted,
     labels,
     progress_bar,
     resolve_region,
@@ -24,6 +23,7 @@ from fim_dynsys.analyze.results import (
 from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _FARTHEST = 0.25  # of the region's size by which an attractor's extent may be off
 

@@ -9,13 +9,14 @@ from fim_dynsys.analyze.bands.cycles import follow_orbit
 from fim_dynsys.analyze.bands.draws import half_width
 from fim_dynsys.analyze.bifurcation.measured import DataBifurcations
 from fim_dynsys.analyze.equilibria.drawn import follow_into
-from fim_dynsys.analyze.results import Effort, Result, Table, Variables, counted, progress_bar
+from fim_dynsys.analyze.results import Effort, Result, Table, Variables, progress_bar
 from fim_dynsys.analyze.tracing.branches import Branch, BranchKind
 from fim_dynsys.errors import check_whole, earlier_name, renamed
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import PooledFamily
 from fim_dynsys.regions import Region
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _EQUILIBRIA, _CYCLES = 40, 12  # points of a branch that are followed
 _SMALLEST = 1e-3  # extent of a cycle that is followed, as a share of the largest on its branch

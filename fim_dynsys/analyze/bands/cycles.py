@@ -17,7 +17,6 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
-    counted,
     labels,
     progress_bar,
     resolve_region,
@@ -29,6 +28,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _NODES = 16  # segments of an orbit: short enough that errors grow little within one
 _BETWEEN = 4  # states from one node to the next

@@ -14,7 +14,6 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
-    counted,
     labels,
     progress_bar,
     resolve_region,
@@ -24,6 +23,7 @@ from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _FARTHEST = 0.2  # of the region's diagonal: beyond, a branch is another one
 _POINTS = 100  # of a branch
@@ -64,7 +64,7 @@ class ManifoldBands(Result):
 
     def _headline(self) -> str:
         branches = counted(len(self.paths), "branch", "branches")
-        return f"{100 * self.level:g} % bands of {branches} of manifolds from {self.n_draws} draws"
+        return f"{100 * self.level:g} % bands of {branches} of manifolds from {counted(self.n_draws, 'draw')}"
 
     def _rows(self) -> Table:
         rows = [

@@ -29,6 +29,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _RTOL = 1e-10  # of a step: the response is a derivative of what is integrated
 _PHASES = 64  # of the response; a relaxation oscillation needs more, and `n_phases` gives them
@@ -104,7 +105,7 @@ class PhaseResponse(Result):
     def _notes(self) -> list[str]:
         check = f"response times velocity off by {self.residual:.2g} at most"
         draws = (
-            [f"the cycle exists in {self.existence:.0%} of {len(self.weights)} draws"]
+            [f"the cycle exists in {self.existence:.0%} of {counted(len(self.weights), 'draw')}"]
             if len(self.weights)
             else []
         )

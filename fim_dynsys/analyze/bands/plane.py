@@ -17,7 +17,6 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
-    counted,
     progress_bar,
     region_of,
     resolve_region,
@@ -29,6 +28,7 @@ from fim_dynsys.fields.plane import FieldPlane, PooledPlane
 from fim_dynsys.regions import Region
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.wording import counted
 
 _POINTS = 25  # of a curve that are followed into the ensemble
 # Where curves are sought from: shares of the ranges of both parameters.

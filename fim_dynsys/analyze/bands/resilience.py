@@ -20,7 +20,6 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
-    counted,
     progress_bar,
     resolve_region,
 )
@@ -30,6 +29,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
 from fim_dynsys.regions import Region
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _FARTHEST = 0.25  # of the region's size by which an attractor may move from one value to the next
 _RADII = np.geomspace(0.02, 1.0, 16)  # of the region's size, at which shocks are looked for first
@@ -132,7 +132,7 @@ class Resilience(Result):
         size = ", ".join(
             f"{value:.4g} {name}" for value, name in zip(self.unit, self.state_names, strict=True)
         )
-        drawn = [f"intervals over {len(self.share_drawn)} fields"] if len(self.share_drawn) else []
+        drawn = [f"intervals over {counted(len(self.share_drawn), 'field')}"] if len(self.share_drawn) else []
         return [f"Shocks in units of {size}; smaller ones may exist.", *drawn, *super()._notes()]
 
     def _variables(self) -> Variables:

@@ -32,6 +32,7 @@ from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _LEVELS = 48  # of the ramp: between two of them rates change linearly
 _SHORTEST = 40  # steps in the field's unit of time
@@ -90,7 +91,8 @@ class Tipping(Result):
         return ["t", "parameter", "away"], rows
 
     def _notes(self) -> list[str]:
-        return [f"{len(self.by_member)} members, {self.n_paths} paths each", *super()._notes()]
+        members, paths = counted(len(self.by_member), "member"), counted(self.n_paths, "path")
+        return [f"{members}, {paths} each", *super()._notes()]
 
     def _variables(self) -> Variables:
         return {

@@ -25,7 +25,6 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
-    counted,
     progress_bar,
     region_of,
     resolve_region,
@@ -43,6 +42,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.wording import counted
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -170,8 +170,8 @@ class DataBifurcations(Result):
 
     def _headline(self) -> str:
         return (
-            f"{counted(len(self.bifurcations), 'bifurcation')} between {len(self.values)} values of "
-            f"{self.parameter} from {self.values[0]:g} to {self.values[-1]:g}"
+            f"{counted(len(self.bifurcations), 'bifurcation')} between {counted(len(self.values), 'value')} "
+            f"of {self.parameter} from {self.values[0]:g} to {self.values[-1]:g}"
         )
 
     def _notes(self) -> list[str]:

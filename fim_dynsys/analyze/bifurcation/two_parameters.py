@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fim_dynsys.analyze.results import Result, Table, Variables, counted
+from fim_dynsys.analyze.results import Result, Table, Variables
 from fim_dynsys.analyze.tracing.branches import BifurcationKind, Branch
 from fim_dynsys.analyze.tracing.curve import BranchEnd
 from fim_dynsys.analyze.tracing.equations import ROOT
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.plane import FieldPlane
 from fim_dynsys.regions import Region
+from fim_dynsys.wording import counted
 
 _STEP = np.finfo(float).eps ** 0.25  # Jacobians known to 1e-11 are differenced with an error of 1e-7
 _ESCAPE = 1e6  # multiple of the length scale beyond which a curve without a region is given up

@@ -29,7 +29,6 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
-    counted,
     progress_bar,
     resolve_region,
     state_labels,
@@ -41,6 +40,7 @@ from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on each side, and come back
 # A return nearer than this share of the loop's size is worth a correction. In the plane nothing else can come

@@ -9,17 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.analyze.results import (
-    Effort,
-    FieldLike,
-    Result,
-    Table,
-    Variables,
-    counted,
-    labels,
-    share_bar,
-    unwrap,
-)
+from fim_dynsys.analyze.results import Effort, FieldLike, Result, Table, Variables, labels, share_bar, unwrap
 from fim_dynsys.analyze.tangent import STAGES, CountedField
 from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_number, check_positive, check_whole, real_array
@@ -27,6 +17,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import SPENT, Status
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _RTOL = 1e-9  # crossings are results, not guesses
 _MOST_STEPS = 50_000  # of a trajectory: those of 200 crossings, each of them 250 steps apart

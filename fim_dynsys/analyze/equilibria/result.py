@@ -8,14 +8,9 @@ import numpy as np
 from fim_dynsys.analyze.equilibria.balance import Balance, IndexCheck
 from fim_dynsys.analyze.equilibria.drawn import DrawnPoints
 from fim_dynsys.analyze.equilibria.kinds import Kind
-from fim_dynsys.analyze.results import (
-    SUPPORTED,
-    Result,
-    Table,
-    Variables,
-    counted,
-)
+from fim_dynsys.analyze.results import SUPPORTED, Measured, Result, Table, Variables
 from fim_dynsys.regions import Region
+from fim_dynsys.wording import counted
 
 MISSED = 0.5
 """Estimated number of missed zeros below which a search ends."""
@@ -172,10 +167,9 @@ class FixedPoints(Result):
 
     def _positions(self) -> list:
         shown = np.where(np.abs(self.x) > 1e-12 * self.region.size, self.x, 0.0)
-        if self.position_errors is None:
-            return list(shown)
-        pairs = zip(shown, self.position_errors, strict=True)
-        return [[f"{v:.4g} ± {e:.2g}" for v, e in zip(*pair, strict=True)] for pair in pairs]
+        known = self.position_errors
+        errors = np.full(self.x.shape, None) if known is None else known
+        return [list(map(Measured, *pair)) for pair in zip(shown, errors, strict=True)]
 
     def _kinds(self) -> list:
         if self.kind_shares is None:
@@ -188,10 +182,8 @@ class FixedPoints(Result):
         ]
 
     def _spectra(self) -> list:
-        if self.eigenvalue_errors is None:
-            return list(self.eigenvalues)
-        pairs = zip(self.eigenvalues, self.eigenvalue_errors, strict=True)
-        return [", ".join(f"{v:.4g} ± {_size(e):.2g}" for v, e in zip(*pair, strict=True)) for pair in pairs]
+        known = self.eigenvalue_errors
+        return list(map(Measured, self.eigenvalues, [None] * len(self) if known is None else known))
 
     def _headline(self) -> str:
         counts = {status: sum(status is s for s in self.status) for status in PointStatus}
@@ -209,7 +201,8 @@ class FixedPoints(Result):
         parts = [counted(isolated, "fixed point")]
         parts += [f"a continuum of zeros ({shown} shown)"] if shown else []
         parts += [counted(slow, "slow point")] if slow else []
-        parts += [f"{outside} of all unsupported by data"] if outside else []
+        share = f"{outside} of all " if len(self) > 1 else ""
+        parts += [f"{share}unsupported by data"] if outside else []
         return f"{', '.join(parts)} in {self.region}"
 
     def _notes(self) -> list[str]:
@@ -261,8 +254,3 @@ class FixedPoints(Result):
             "kind_name": (("kind_name",), np.array([str(kind) for kind in kinds])),
             "kind_probability": (("fixed_point", "kind_name"), np.array(shares).reshape(-1, len(kinds))),
         }
-
-
-def _size(error: complex) -> float:
-    """One error for a complex number: the larger of those of its parts."""
-    return max(error.real, error.imag)

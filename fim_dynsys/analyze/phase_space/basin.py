@@ -38,7 +38,6 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
-    counted,
     progress_bar,
     resolve_region,
     state_labels,
@@ -52,6 +51,7 @@ from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _RTOL = 1e-6  # labels change at the boundaries alone, by far less than a pixel
 _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on each side, and come back

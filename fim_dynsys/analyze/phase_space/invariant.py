@@ -17,7 +17,6 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
-    counted,
     labels,
     resolve_region,
     share_bar,
@@ -31,6 +30,7 @@ from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import SPENT, Status
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.threads import on_one_thread
+from fim_dynsys.wording import counted
 
 _POINT_BUDGET = 200_000  # of the search for saddles
 _RTOL = 1e-9  # the cube of `_LAUNCH`: as good as the start

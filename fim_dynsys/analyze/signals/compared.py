@@ -9,16 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.exponents import lyapunov
-from fim_dynsys.analyze.results import (
-    Effort,
-    FieldLike,
-    Result,
-    Table,
-    Variables,
-    counted,
-    progress_bar,
-    unwrap,
-)
+from fim_dynsys.analyze.results import Effort, FieldLike, Result, Table, Variables, progress_bar, unwrap
 from fim_dynsys.analyze.signals.chaos import FEWEST_APART, delay_of, patterns_entropy, zero_one
 from fim_dynsys.analyze.signals.dimension import FEWEST_TURNS, correlation_dimension, decorrelation
 from fim_dynsys.analyze.signals.records import Records, records_of
@@ -29,6 +20,7 @@ from fim_dynsys.metrics import attractor_distance
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.wording import counted
 
 _ORDER = 5  # of the patterns of the permutation entropy, as its docstring says
 _PIECES, _BUDGET = 64, 400_000  # of Lyapunov exponents: Lorenz's within .1 of .906 in one second

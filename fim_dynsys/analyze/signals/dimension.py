@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from fim_dynsys.analyze.results import Table, Variables, counted
+from fim_dynsys.analyze.results import Table, Variables
 from fim_dynsys.analyze.signals.embedding import (
     FEW_FALSE,
     autocorrelation,
@@ -21,6 +21,7 @@ from fim_dynsys.analyze.signals.records import OfRecords, records_of
 from fim_dynsys.errors import check_whole
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.wording import counted
 
 FEWEST_TURNS = 100
 """Decorrelation times of a record below which long-time averages are those of a few passes."""
@@ -90,10 +91,10 @@ class CorrelationDimension(OfRecords):
 
     def _headline(self) -> str:
         whole = f"Correlation dimension of {counted(self.n_points, 'sample')}"
-        if self.dim is None:
+        if self.dim is None or self.delay is None:
             return whole
         name, dim = self.state_names[0], counted(self.dim, "coordinate")
-        return f"{whole} of {name}, embedded in {dim} {self.delay} samples apart"
+        return f"{whole} of {name}, embedded in {dim} {counted(self.delay, 'sample')} apart"
 
     def _notes(self) -> list[str]:
         length = f"The record is {self.turns:.3g} of its decorrelation times long"

@@ -12,6 +12,7 @@ from fim_dynsys.analyze.signals.records import OfRecords, records_of
 from fim_dynsys.errors import check_whole
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.wording import counted
 
 _FALSE_RATIO, _FALSE_SIZE = 15.0, 2.0  # R_tol and A_tol of Kennel, Brown and Abarbanel
 FEW_FALSE = 0.02
@@ -61,8 +62,8 @@ class Embedding(OfRecords):
 
     def _headline(self) -> str:
         return (
-            f"Delay embedding of {self.state}: {self.dim} coordinates, {self.delay} samples "
-            f"({self.delay * self.step:.4g} of time) apart"
+            f"Delay embedding of {self.state}: {counted(self.dim, 'coordinate')}, "
+            f"{counted(self.delay, 'sample')} ({self.delay * self.step:.4g} of time) apart"
         )
 
     def _notes(self) -> list[str]:

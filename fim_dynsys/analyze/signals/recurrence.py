@@ -10,6 +10,7 @@ from fim_dynsys.analyze.signals.records import OfRecords, records_of
 from fim_dynsys.errors import check_number, check_whole
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.wording import counted
 
 _MOST = 2000  # samples of a plot: 4 million cells
 _RATE = 0.05  # share of pairs that count as near: usual is 1 to 10 %
@@ -52,7 +53,7 @@ class Recurrence(OfRecords):
     longest: float
 
     def _headline(self) -> str:
-        return f"Recurrences of {len(self.t)} samples within {self.radius:.3g} standard deviations"
+        return f"Recurrences of {counted(len(self.t), 'sample')} within {self.radius:.3g} standard deviations"
 
     def _rows(self) -> Table:
         columns = ["rate", "determinism", "laminarity", "mean diagonal", "trapping time", "longest diagonal"]

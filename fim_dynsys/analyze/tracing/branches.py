@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.analyze.results import Result, Table, Variables, counted
+from fim_dynsys.analyze.results import Result, Table, Variables
 from fim_dynsys.analyze.tracing.curve import BranchEnd
+from fim_dynsys.wording import counted
 
 _VANISHING = 1e-2  # coefficient, in units of the cycle's size, that differences do not tell from zero
 

@@ -22,6 +22,8 @@ _SUFFICIENT = 1e-4  # of the predicted decrease
 _ROUGH = 1e-3  # promised by an undamped step where rounding leaves no better point
 _LONGEST = 3.0  # of a step, in coordinates that are logarithms
 _EXACT = 1e-8  # log-likelihood units: a search to the end, in which no weak direction is left out
+# Of an absolute residual, in scales: below, it counts as zero; where many are, an optimum is at such a kink.
+_KINK = 1e-6
 _WORK = 3_000_000  # numbers that steps compute before a search returns to its caller: about a second
 
 
@@ -108,6 +110,7 @@ def judge(
     measured: tuple,
     rtol: float,
     wanted: bool,
+    bounding: bool,
     gradient: np.ndarray,
     curvature: np.ndarray,
     scales: np.ndarray,
@@ -115,8 +118,9 @@ def judge(
 ) -> tuple[float, float]:
     """Minus the logarithm of likelihood and prior; and the mean squared residual in units of known errors.
 
-    The first is infinite where a path fails. Gradient (n,) and expected curvature (n, n) are computed where
-    wanted; scales (k,) of the observables' errors are estimated, NaN where they are known.
+    The first is infinite where a path fails. Gradient (n,) and curvature (n, n) are computed where wanted:
+    the expected curvature, or, of absolute residuals, that of the parabola above each which touches it where
+    it is (``bounding``). Scales (k,) of the observables' errors are estimated, NaN where they are known.
     """
     log, size, prior_at, prior_mean, prior_deviation, prior_log = space[:6]
     row_of, kind_of, level, raw, error, constant, measured_first, columns, column_first = measured[:9]
@@ -225,9 +229,11 @@ def judge(
                     total += 0.5 * (pull * pull + rest) + _ROOT_2PI
             if not wanted:
                 continue
-            score = pull
+            score, bend = pull, 1.0
             if law[o] == LAPLACE:
                 score = np.sign(pull)
+                if bounding:
+                    bend = 1.0 / max(abs(pull), _KINK)
             for c in range(own):
                 design[begin + c] *= slope[place[c]] * weight
             for c in range(own):
@@ -235,7 +241,7 @@ def judge(
                 gradient[place[c]] += value * score
                 if value != 0.0:
                     for b in range(own):
-                        curvature[place[c], place[b]] += value * design[begin + b]
+                        curvature[place[c], place[b]] += bend * value * design[begin + b]
             if scale_at[o] >= 0:
                 score = 1.0 - (abs(pull) if law[o] == LAPLACE else pull * pull)
                 double = 1.0 if law[o] == LAPLACE else 2.0
@@ -269,7 +275,19 @@ def values_of(
     scales, counts = np.empty(len(measured[9])), np.zeros(3, np.int64)
     for j in range(len(thetas)):
         out[j], _ = judge(
-            thetas[j], space, programs, tables, runs, measured, rtol, False, nothing, square, scales, counts
+            thetas[j],
+            space,
+            programs,
+            tables,
+            runs,
+            measured,
+            rtol,
+            False,
+            False,
+            nothing,
+            square,
+            scales,
+            counts,
         )
 
 
@@ -404,6 +422,7 @@ def search(
     rtol: float,
     max_iterations: int,
     decrement: float,
+    bounding: bool,
     state: np.ndarray,
     size: np.ndarray,
     gradient: np.ndarray,
@@ -422,6 +441,9 @@ def search(
         What is searched, see above.
     rtol, max_iterations, decrement
         As those of `fim_dynsys.estimation.descent.descend`.
+    bounding : bool
+        Which curvature is taken, see `judge`. Steps by the expected one end at any kink of absolute
+        residuals; by the other they go along kinks, and no step promises anything where the least one is.
     state : array (6,)
         Value, misfit, damping and its growth, iterations and evaluations so far. Where it returns
         ``UNFINISHED`` the search is to be called again with all its arrays.
@@ -438,7 +460,19 @@ def search(
     new_gradient, new_curvature, new_scales = np.empty(n), np.empty((n, n)), np.empty(len(scales))
     if state[5] == 0.0:
         state[0], state[1] = judge(
-            theta, space, programs, tables, runs, measured, rtol, True, gradient, curvature, scales, counts
+            theta,
+            space,
+            programs,
+            tables,
+            runs,
+            measured,
+            rtol,
+            True,
+            bounding,
+            gradient,
+            curvature,
+            scales,
+            counts,
         )
         state[5] = 1.0
         if not np.isfinite(state[0]):
@@ -495,6 +529,7 @@ def search(
                 measured,
                 rtol,
                 True,
+                bounding,
                 new_gradient,
                 new_curvature,
                 new_scales,

@@ -376,6 +376,11 @@ def test_draws_that_disagree_leave_the_kind_open():
     data = unsure.to_xarray()
     assert data.eigenvalue_error.shape == (1, 2, 2) and data.x_error.shape == (1, 2)
     assert data.kind_probability.sum().item() == pytest.approx(1.0)
+    table = unsure.to_dataframe().iloc[0]
+    np.testing.assert_allclose(table[["x0", "x1"]].astype(float), unsure.x[0], atol=1e-12)
+    np.testing.assert_allclose(table[["x0 error", "x1 error"]].astype(float), unsure.position_errors[0])
+    assert table["eigenvalues 0"] == unsure.eigenvalues[0, 0]
+    assert table["eigenvalues error 1"] == unsure.eigenvalue_errors[0, 1]
     assert list(fixed_points(field, [(-0.5, 0.5)] * 2, n_draws=0).kind) == [Kind.STABLE_FOCUS]
 
 
@@ -394,6 +399,7 @@ def test_fields_without_a_posterior_state_no_error():
     found = fixed_points(CallableField(lambda x: -x, 1), [(-1, 1)])
     assert found.draws is None and found.eigenvalue_errors is None and found.position_errors is None
     assert "±" not in str(found) and "x_error" not in found.to_xarray()
+    assert not [column for column in found.to_dataframe() if "error" in column]
     assert "no errors" not in str(found)  # the field was written down
     t = np.linspace(0, 3, 40)
     model = load("sindy").fit(np.exp(-t), t)

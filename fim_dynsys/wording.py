@@ -1,0 +1,6 @@
+"""Numbers in sentences, such as those of messages and tables."""
+
+
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    """A number and what it counts: "1 cycle", "2 cycles", "0 axes" with a plural of its own."""
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
