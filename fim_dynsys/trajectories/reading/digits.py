@@ -7,6 +7,7 @@ import pandas as pd
 
 from fim_dynsys.trajectories.reading.clocks import clock_of
 from fim_dynsys.trajectories.reading.options import Notes, quoted, refusal
+from fim_dynsys.wording import counted
 
 _DAY = 86_400.0  # seconds
 _DATED = re.compile("dat|fecha|stamp|da?y|doy|tag|jour|yy|дата|日", re.IGNORECASE)
@@ -104,7 +105,7 @@ def past_midnight(seconds: np.ndarray, notes: Notes) -> np.ndarray:
     """Times of day that go on on the next day."""
     falls = np.diff(seconds, prepend=seconds[:1]) < -_DAY / 2
     if falls.any():
-        notes.decide(f"time of day passes midnight {int(falls.sum())} times")
+        notes.decide(f"time of day passes midnight {counted(int(falls.sum()), 'time')}")
     return seconds + _DAY * np.cumsum(falls)
 
 

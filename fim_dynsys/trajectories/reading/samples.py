@@ -4,6 +4,7 @@ import numpy as np
 
 from fim_dynsys.trajectories.reading import clocks
 from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
+from fim_dynsys.wording import counted
 
 _TICKS = 3  # equal times that a rounded clock has, at least
 
@@ -23,7 +24,7 @@ def without_repeats(
             run = run[~same]
         kept.append(run)
     if dropped:
-        notes.decide(f"dropped {dropped} rows that repeat the one before")
+        notes.decide(f"dropped {counted(dropped, 'row')} repeated from the one before")
     t = t.copy() if any((np.diff(t[run]) == 0).any() for run in kept) else t
     final: list[np.ndarray] = []
     for run in kept:
@@ -71,5 +72,5 @@ def _replicates(t: np.ndarray, run: np.ndarray) -> list[np.ndarray]:
 def thinned(runs: list[np.ndarray], options: Options, notes: Notes) -> list[np.ndarray]:
     if options.every == 1:
         return runs
-    notes.say(f"every {options.every}th sample")
+    notes.say(f"one of {options.every} samples")
     return [run[:: options.every] for run in runs]

@@ -22,6 +22,7 @@ from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
 from fim_dynsys.trajectories.reading.straightening import straightened
 from fim_dynsys.trajectories.reading.suspects import GIVE_MISSING, check_codes, check_first_row
 from fim_dynsys.trajectories.reading.units import bare_unit, clock_format
+from fim_dynsys.wording import counted
 
 _HEAD = 1 << 18  # bytes in which the layout of a table shows
 _BLOCK = 5  # rows of a block between blank lines, at least on average
@@ -200,7 +201,7 @@ def _whole_rows(
     if not short.any():
         return frame
     if options.bad_rows == "drop":
-        notes.decide(f"dropped {int(short.sum())} rows that are too short")
+        notes.decide(f"dropped {counted(int(short.sum()), 'row')} for want of columns")
         return frame[~short].reset_index(drop=True)
     row = int(np.argmax(short))
     last = " (the last: the file may be cut off)" if row == len(frame) - 1 else ""
@@ -261,7 +262,7 @@ def _converted(
             column = column.where(~column.isin(codes))
         columns[int(place)] = column
     if wrong_rows.any():
-        notes.decide(f"dropped {int(wrong_rows.sum())} rows with text where numbers stand")
+        notes.decide(f"dropped {counted(int(wrong_rows.sum()), 'row')} with text where numbers stand")
         columns = {place: column[~wrong_rows].reset_index(drop=True) for place, column in columns.items()}
     if options.missing is None:
         numeric = [

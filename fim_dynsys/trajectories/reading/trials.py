@@ -13,6 +13,7 @@ from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refu
 from fim_dynsys.trajectories.reading.text import Table
 from fim_dynsys.trajectories.reading.timing import Times
 from fim_dynsys.trajectories.reading.units import split_name
+from fim_dynsys.wording import counted
 
 _GROUPS = re.compile(
     r"(trajector(y|ies)|traj|trials?|runs?|experiments?|exp|subjects?|patients?|animals?|individuals?|ids?|replicates?|rep|"
@@ -128,7 +129,7 @@ def runs_of(
         )
     rows = np.flatnonzero(~missing)
     if missing.any():
-        notes.decide(f"dropped {int(missing.sum())} rows without a time")
+        notes.decide(f"dropped {counted(int(missing.sum()), 'row')} without a time")
         t = t[rows]
         groups = None if groups is None else groups[rows]
     pieces = (
