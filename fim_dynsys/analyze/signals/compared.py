@@ -183,7 +183,7 @@ def measures(
                 efforts.append(spectrum.effort)
                 columns[name]["Kaplan-Yorke dimension"] = spectrum.dimension
                 columns[name]["largest exponent"] = float(spectrum.exponents[0])
-                columns[name]["its error (95 %)"] = float(spectrum.error[0])
+                columns[name]["exponent error (95 %)"] = float(spectrum.error[0])
                 for kind in ("states", "spectra"):
                     columns[name][f"distance of {kind}"] = _distance(records, noisy, kind)
             bar.update()
