@@ -538,8 +538,7 @@ class _Estimate:
         a drift in all of them.
         """
         together = kept.mean(axis=1)
-        blocks = np.array([_taper(len(block)) @ block for block in np.array_split(together, _BLOCKS)])
-        joint = blocks.std(axis=0, ddof=1) / np.sqrt(len(blocks))
+        joint = _scatter_of_blocks(together)
         late = together[len(together) // 2 :]
         drift = np.abs(self.exponents - _taper(len(late)) @ late)
         dependent = joint > _DEPENDENT * pieces
@@ -554,11 +553,10 @@ class _Estimate:
         """
         m, n, d = kept.shape
         place = _SPACING * self.unit * np.arange(n) + self.segment * np.arange(m)[:, None]
-        stretch = np.minimum((place / place.max() * _BLOCKS).astype(int), _BLOCKS - 1).ravel()
-        share = np.bincount(stretch, minlength=_BLOCKS) / stretch.size
-        sums = np.stack([np.bincount(stretch, k, _BLOCKS) for k in kept.reshape(-1, d).T], axis=1)
-        means = sums / np.maximum(share * stretch.size, 1.0)[:, None]
-        return _STUDENT * means[share > 0].std(axis=0, ddof=1) * np.sqrt(np.sum(share**2))
+        stretch = (place / self.segment).astype(int).ravel()
+        counts = np.bincount(stretch)
+        sums = np.stack([np.bincount(stretch, each) for each in kept.reshape(-1, d).T], axis=1)
+        return _STUDENT * _scatter_of_blocks(sums[counts > 0] / counts[counts > 0, None])
 
     def result(self, field: VectorField, budget: int) -> LyapunovSpectrum:
         """The estimate as a result."""
@@ -592,6 +590,12 @@ def _scatter(each: np.ndarray) -> np.ndarray:
     groups = np.array([group.mean(axis=0) for group in np.array_split(each, _GROUPS)])
     joint = groups.std(axis=0, ddof=1) / np.sqrt(_GROUPS)
     return np.where(joint > _DEPENDENT * alone, joint, alone)
+
+
+def _scatter_of_blocks(rates: np.ndarray) -> np.ndarray:
+    """Standard error of the mean of rates (n, d) that follow each other, by blocks of them."""
+    blocks = np.array([_taper(len(block)) @ block for block in np.array_split(rates, _BLOCKS)])
+    return blocks.std(axis=0, ddof=1) / np.sqrt(len(blocks))
 
 
 def _taper(n: int) -> np.ndarray:

@@ -21,7 +21,7 @@ _FORMS = (  # the first and the last date, the form, and whether only a column c
     (1900_01_01_00_00_00, 2100_12_31_23_59_59, "%Y%m%d%H%M%S", False),
 )
 _DIGITS = {"%Y": 4, "%y": 2, "%m": 2, "%d": 2, "%H": 2, "%M": 2, "%S": 2, "%j": 3}
-_YEARS = (1900, 2100)
+_YEARS = (1900, 2100)  # which dates may hold, as in `_FORMS`
 _MIDNIGHT = 2400  # the largest number of hours and minutes; larger ones hold seconds too
 _MANY = (
     20  # numbers whose last two digits are all below 60 only by a chance of 0.6 ** 20, if they are no minutes

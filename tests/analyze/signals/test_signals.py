@@ -233,7 +233,7 @@ def test_measures_stand_side_by_side_with_simulations(attractor):
     result = measures(attractor[:2], {"same": LORENZ, "at rest": CallableField(lambda x: lorenz(x, 10.0), 3)})
     assert result.sources == ("data", "same", "at rest")
     assert result["Kaplan-Yorke dimension"]["same"] == pytest.approx(2.06, abs=0.01)
-    assert result["exponent error (95 %)"]["same"] < 0.2
+    assert result["exponent error (95 %)"]["same"] < 0.3
     assert abs(result["largest exponent"]["same"] - 0.906) < 2 * result["exponent error (95 %)"]["same"]
     assert result["distance of states"]["same"] < 0.2 < result["distance of states"]["at rest"]
     assert result["0-1 test, x"]["data"] > 0.9 and result["0-1 test, x"]["same"] > 0.9
