@@ -297,6 +297,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         FitWarning
             The field does not describe the data; `field_.fit_info` says by how much. Or trust in it is low,
             or few samples decide: others may describe them as well.
+        DataWarning
+            Residuals are far beyond the errors in sigma; values span decades with relative errors, which
+            `log` takes; a column is constant; x_dot has another unit.
 
         Examples
         --------

@@ -239,7 +239,7 @@ class EquationsModel(EstimatedModel):
             The equations do not describe the data, or the search did not converge.
         DataWarning
             The data do not determine some parameters, or only roughly, or some are at their bounds or run
-            away.
+            away; another minimum fits about as well; residuals are beyond the errors that were given.
         """
         caller = f"{self._caller}.fit"
         if x_dot is not None or forcing is not None or time or order != 1:
