@@ -47,7 +47,6 @@ PARTS = {
     "day, hour and minute": ("day,hour,minute", OTHER_DAYS, "%j,%H,%M"),
     "h, m and s": ("h,m,s", SEVENTHS, "%H,%M,%S"),
     "hour, minute past midnight": ("hour,minute", MIDNIGHTS, "%H,%M"),
-    "one sample each day": ("day,hour", OTHER_DAYS[::9], "%j,%H"),
     "month, day and hour": ("month,day,hour", DIARY, "%m,%d,%H"),
     "day and time": ("day,time", OTHER_DAYS, "%j,%H:%M:%S"),
     "day and digits of time": ("day,time", OTHER_DAYS, "%j,%H%M"),

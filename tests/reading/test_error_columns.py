@@ -14,14 +14,11 @@ NAMES = [
     "SD",
     "sd",
     "std",
-    "error",
     "SEM",
-    "se",
     "Std. Dev.",
     "stdev",
     "standard error",
     "uncertainty",
-    "sigma",
     "±",
     "Error bars",
 ]
@@ -39,6 +36,14 @@ def test_errors_behind_what_was_measured_are_dropped_and_said(name, tmp_path):
         data = Trajectories.from_file(written(tmp_path, f"t,x,y,{name},{name}", T, X, Y, ERRORS, 2 * ERRORS))
     assert data.state_names == ("x", "y")
     data = Trajectories.from_file(written(tmp_path, f"t,x,{name}", T, X, ERRORS), states=["x", name])
+    assert data.state_names == ("x", name)
+
+
+@pytest.mark.parametrize("name", ["error", "SE", "se", "sigma", "err"])
+def test_what_may_be_an_error_is_a_state_and_said(name, tmp_path):
+    """Or the error of a controller, an enzyme with its substrate, a stress, selenium."""
+    with pytest.warns(ReadingWarning, match=f"'{name}' is a state, unless it is the error of 'x'"):
+        data = Trajectories.from_file(written(tmp_path, f"t,x,{name}", T, X, ERRORS))
     assert data.state_names == ("x", name)
 
 

@@ -54,14 +54,8 @@ def dated(folder, dates, **options):
     return Trajectories.from_file(path, **options).arrays()[0][0] / 86_400
 
 
-@pytest.mark.parametrize("mark", "-/.")
-def test_years_of_two_digits_stand_first_where_their_days_are_even(mark, tmp_path):
-    days = [f"21{mark}02{mark}{k:02d}" for k in range(1, 29)]
-    with pytest.warns(ReadingWarning, match="dates with the year first"):
-        np.testing.assert_allclose(dated(tmp_path, days), np.arange(28))
-    uneven = [days[k] for k in (0, 2, 3, 9, 11, 20)]
-    with pytest.warns(ReadingWarning, match="dates with the year first"):
-        np.testing.assert_allclose(dated(tmp_path, uneven), [0, 2, 3, 9, 11, 20])
+def test_years_of_two_digits_stand_first_where_their_days_are_even(tmp_path):
+    days = [f"21-02-{k:02d}" for k in range(1, 29)]
     hourly = [f"{day} {hour:02d}:00" for day in days for hour in range(24)]
     with pytest.warns(ReadingWarning, match="dates with the year first"):
         np.testing.assert_allclose(dated(tmp_path, hourly), np.arange(28 * 24) / 24)
@@ -88,12 +82,24 @@ def test_days_that_go_on_in_the_next_year_say_where_the_year_stands(tmp_path):
     np.testing.assert_allclose(dated(tmp_path, [f"21-2-{k}" for k in range(1, 29)]), np.arange(28))
 
 
-@pytest.mark.parametrize(("day", "length"), [("01.01", 6939), ("31.12", 6940)])
+@pytest.mark.parametrize(
+    ("day", "length"), [("01-01", 6939), ("31-12", 6940), ("30-06", 6940), ("21-02", 6939)]
+)
 def test_the_same_day_of_many_years_may_be_many_days(day, length, tmp_path):
-    days = [f"{day}.{k:02d}" for k in range(1, 21)]
+    days = [f"{day}-{k:02d}" for k in range(1, 21)]
     with pytest.raises(
         ValueError, match="a day of each year or of one month; give dayfirst=True, or time_format="
     ):
         dated(tmp_path, days)
     assert dated(tmp_path, days, dayfirst=True)[-1] == length
-    assert dated(tmp_path, days, time_format="%y.%m.%d")[-1] == 19
+    assert dated(tmp_path, days, time_format="%y-%m-%d")[-1] == 19
+
+
+@pytest.mark.parametrize("day", ["30.06", "31.12", "15/05"])
+def test_days_stand_first_before_dots_and_slashes(day, tmp_path):
+    mark = day[2]
+    assert dated(tmp_path, [f"{day}{mark}{k}" for k in range(10, 24)])[-1] == pytest.approx(
+        13 * 365.25, abs=1
+    )
+    months = [f"15{mark}{k:02d}{mark}20" for k in range(1, 13)]  # of a leap year
+    assert dated(tmp_path, months)[2] == 60

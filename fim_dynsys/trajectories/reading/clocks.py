@@ -158,7 +158,7 @@ def clock_of(times: np.ndarray) -> Clock | None:
     within = np.delete(steps, falls)
     usual = float(np.median(within))
     # Times were rounded when they were written: to about the last digit of what is there.
-    rounding = 2 * 10.0 ** np.floor(np.log10(max(np.abs(times).max(), 1e-300)) - 14) + _resolution(times)
+    rounding = 2 * 10.0 ** np.floor(np.log10(max(np.abs(times).max(), 1e-300)) - 14) + resolution(times)
     even = usual > 0 and bool(np.abs(within - usual).max() <= _EVEN * usual + rounding)
     return Clock(starts, even, bool((within == 0).any()))
 
@@ -179,7 +179,7 @@ def clock_within(values: np.ndarray, groups: np.ndarray | None) -> Clock | None:
     return whole
 
 
-def _resolution(times: np.ndarray) -> float:
+def resolution(times: np.ndarray) -> float:
     """A step of the last decimal that times are written with; 0 where it is finer than any that matters."""
     some = times[:: max(1, len(times) // 200)]
     for digits in range(7):

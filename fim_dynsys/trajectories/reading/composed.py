@@ -141,9 +141,25 @@ def composed(
     columns = (*(places[part] for part in chain), *([clock] if clock else []))
     if len(columns) < 2 or not _are_parts(frame, places, chain):
         return None
-    if clock is None and chain[:2] != ["day", "hour"] and frame[columns[0]].is_unique:
-        return None
+    if clock is None and not _repeats(frame[columns[0]], groups):
+        # hours beside a day in each row may be those of sleep, or of sunshine
+        read = _by_parts(frame, chain, clock, columns, groups, options, Notes())
+        days_alone = clocks.clock_within(numbers_of(frame[columns[0]]), groups)
+        with_hours = None if read is None else clocks.clock_within(read.values, groups)
+        if with_hours is None or not with_hours.even or (days_alone is not None and days_alone.even):
+            return None
     return _by_parts(frame, chain, clock, columns, groups, options, notes)
+
+
+def _repeats(column: pd.Series, groups: np.ndarray | None) -> bool:
+    """Whether a day holds several rows, within groups where there are any."""
+    rows = column if groups is None else pd.DataFrame({"value": column.to_numpy(), "group": groups})
+    return bool(rows.duplicated().any())
+
+
+def _of_part(frame: pd.DataFrame, part: str) -> list[str]:
+    """Columns that are called as a part of a date or a time."""
+    return [c for c in frame if c.lower() in _PART_NAMES[part]]
 
 
 def _by_parts(
@@ -210,6 +226,8 @@ def _with_digits_as_text(
             clock[column] = seconds
     numbered = {part: any(c.lower() in _PART_NAMES[part] for c in plain) for part in ("day", "hour")}
     falls = all((np.diff(seconds) < 0).any() for seconds in clock.values())  # on the next day
+    if clock and not any(_repeats(frame[c], None) for c in (days or [*stamps] or _of_part(frame, "day"))):
+        clock = {}  # beside a date in each row they count something else
     with_day = len(days or stamps) == 1 or (not days and not stamps and numbered["day"] and falls)
     with_hour = len(hours or clock) == 1 or (not hours and not clock and numbered["hour"])
     if not with_day or not with_hour:

@@ -212,14 +212,16 @@ def _by_order_of_days(
 
 
 def _is_year_first(label: str, numeric: pd.DataFrame, notes: Notes) -> bool:
-    """Whether dates like ``21-02-03`` begin with the year: these days grow, evenly or over a shorter time.
+    """Whether dates like ``21-02-03`` begin with the year: no other order grows, or none as evenly.
+
+    Dots stand in dates that begin with the day, and slashes where those can be read so.
 
     Raises
     ------
     ValueError
-        For the first or the last day of many years, which may be many days.
+        Where dates with dashes grow in either order: a day of each year may be days of one month.
     """
-    if numeric[0].str.len().min() < 2 or numeric[3].str.len().max() > 2:
+    if numeric[0].str.len().min() < 2 or numeric[3].str.len().max() > 2 or (numeric[1] == ".").any():
         return False
     first, second, third = (numeric[k].astype(int) for k in (0, 2, 3))
     orders = {"year": (first, second, third), "day": (third, second, first), "month": (third, first, second)}
@@ -234,12 +236,14 @@ def _is_year_first(label: str, numeric: pd.DataFrame, notes: Notes) -> bool:
             found[order] = (not stamps.is_monotonic_increasing, bool(np.ptp(steps) > 0), float(steps.sum()))
     if not found or min(found, key=lambda order: found[order]) != "year":
         return False
-    if "day" in found and {(1, 1), (31, 12)} & set(zip(first, second, strict=True)) and first.nunique() == 1:
+    grows = [order for order, (falls, *_) in found.items() if falls == found["year"][0]]
+    if len(grows) > 1 and (numeric[1] == "/").any():
+        return False
+    if len(grows) > 1 and first.nunique() == 1 and not numeric.duplicated().any():
         raise refusal(
             f"dates that can be read in one way in column {label!r}",
             f"{numeric.iloc[-1][[0, 2, 3]].str.cat(sep='-')}, a day of each year or of one month",
             'give dayfirst=True, or time_format="%y-%m-%d" or what fits',
         )
-    doubtful = sum(falls == found["year"][0] for falls, *_ in found.values()) > 1
-    (notes.decide if doubtful else notes.say)("dates with the year first (dayfirst=, time_format=)")
+    (notes.decide if len(grows) > 1 else notes.say)("dates with the year first (dayfirst=, time_format=)")
     return True

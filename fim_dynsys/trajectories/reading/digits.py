@@ -21,11 +21,9 @@ _FORMS = (  # the first and the last date, the form, and whether only a column c
     (1900_01_01_00_00_00, 2100_12_31_23_59_59, "%Y%m%d%H%M%S", False),
 )
 _DIGITS = {"%Y": 4, "%y": 2, "%m": 2, "%d": 2, "%H": 2, "%M": 2, "%S": 2, "%j": 3}
+_CALLED_TIME = re.compile("time|uhrzeit|hora|heure|clock", re.IGNORECASE)
 _YEARS = (1900, 2100)  # which dates may hold, as in `_FORMS`
 _MIDNIGHT = 2400  # the largest number of hours and minutes; larger ones hold seconds too
-_MANY = (
-    20  # numbers whose last two digits are all below 60 only by a chance of 0.6 ** 20, if they are no minutes
-)
 _FEW = 6  # numbers, fewer of which are even by chance as hours and minutes
 _HOUR = 100  # from one o'clock on, as no record counts its time from its start
 _MATLAB = (693_962.0, 767_011.0)  # days since the year 0: 1900 to 2100
@@ -66,6 +64,8 @@ def stamps_of(label: str, values: np.ndarray) -> pd.Series | None:
             stamps = pd.to_datetime(as_text(pd.Series(values), form), format=form, errors="coerce")
             if stamps.notna().all():
                 read[form] = stamps
+    even = {form: stamps for form, stamps in read.items() if _is_even(stamps)}
+    read = even if len(even) == 1 else read
     if len(read) > 1:
         raise refusal(
             f"dates that can be read in one way in column {label!r}",
@@ -73,6 +73,13 @@ def stamps_of(label: str, values: np.ndarray) -> pd.Series | None:
             f"give time_format= as one of {quoted(read)}",
         )
     return next(iter(read.values()), None)
+
+
+def _is_even(stamps: pd.Series) -> bool:
+    """Whether dates go on day by day, month by month or in other even steps."""
+    months = np.unique(np.diff(12 * stamps.dt.year + stamps.dt.month))
+    steps = np.unique(np.diff(stamps.to_numpy()))
+    return len(steps) == 1 or (len(months) == 1 and months[0] > 0 and stamps.dt.day.nunique() == 1)
 
 
 def _with_months_behind_the_point(label: str, values: np.ndarray) -> pd.Series | None:
@@ -118,12 +125,12 @@ def _of_clock(label: str, values: np.ndarray, notes: Notes) -> np.ndarray | None
         return None
     if len(np.unique(seconds // 3600)) == 1:  # years are 20 hours and some minutes
         return None
-    if (read.even and len(values) >= _FEW) or (values.min() >= _HOUR and len(values) >= _MANY):
-        notes.decide(f"time: {label!r} read as hours and minutes in one number, in seconds")
-        return past_midnight(seconds, notes)
-    if values.min() >= _HOUR:
-        notes.decide(f'{label!r} as plain numbers, no hours and minutes (time_format="%H%M")')
-    return None
+    if not read.even or len(values) < _FEW:  # uneven ones may be anything: minutes with gaps, years
+        if _CALLED_TIME.fullmatch(label) and values.min() >= _HOUR and (values % 10).any():
+            notes.decide(f'{label!r} as plain numbers, no hours and minutes (time_format="%H%M")')
+        return None
+    notes.decide(f"time: {label!r} read as hours and minutes in one number, in seconds")
+    return past_midnight(seconds, notes)
 
 
 def as_seconds(label: str, values: np.ndarray, has_unit: bool, notes: Notes) -> np.ndarray | None:

@@ -49,7 +49,8 @@ _ERRORS_ALONE = re.compile(
     r"[±\u03c3]|\+/-|unc(ertaint(y|ies))?)\.?( bars?)?(\.\d+)?",
     re.IGNORECASE,
 )
-_SURE_ERRORS = re.compile("sd|st|sem|unc|±", re.IGNORECASE)  # no stresses, and no errors of a controller
+# No stresses and densities of the sea (sigma), errors of a controller, complexes and selenium (SE).
+_SURE_ERRORS = re.compile(r"sds?|st|sem|unc|[±]|\+/-|err(or)?s?[ _.]*bars?", re.IGNORECASE)
 _SET = re.compile(
     r"(?P<base>.+?)[ _.-]?(?P<set>est(im(ation)?)?|ident(ification)?|train(ing)?|test|val(id(ation)?)?)",
     re.IGNORECASE,
@@ -224,12 +225,18 @@ def _check_units(frame: pd.DataFrame, texts: Sequence[str], keys: Sequence[str])
     for column in (c for c in texts if _UNITS.fullmatch(_words(c))):
         units = frame[column].dropna().astype(str)
         of_each = frame.groupby(keys)[column].nunique() if keys else frame[[column]].nunique()
-        if of_each.max() > 1 and all(map(is_unit, units.unique())):
+        if of_each.max() > 1 and all(map(is_unit, units.unique())) and (keys or not _starts_again(frame)):
             raise refusal(
                 "values in one unit",
                 f"{quoted(units.unique())} in column {column!r}",
                 f"convert them, or give trajectory={column!r} if that is no unit",
             )
+
+
+def _starts_again(frame: pd.DataFrame) -> bool:
+    """Whether a column of times falls, as where each of several machines, called T or V, begins."""
+    times = [c for c in frame if clocks.is_time_name(c) and is_numeric(frame[c])]
+    return any(bool((np.diff(numbers_of(frame[c])) < 0).any()) for c in times)
 
 
 def _words(name: str) -> str:
@@ -291,6 +298,11 @@ def _rest(
             constant.append(name)
         else:
             states.append(name)
+            if (
+                _ERRORS_ALONE.fullmatch(name)
+                and (base := _measured_before(name, frame[remaining])) is not None
+            ):
+                notes.decide(f"{name!r} is a state, unless it is the error of {base!r} (states=, sigma=)")
     if not states:
         states, constant = constant, []
     for name in constant:
@@ -341,7 +353,11 @@ def _error_of(name: str, frame: pd.DataFrame) -> str | None:
     """The column that another one states the uncertainty of."""
     if _ERRORS_ALONE.fullmatch(name):
         mean = next((c for c in frame if _MEAN.fullmatch(c)), None)
-        return mean if mean is not None else _measured_before(name, frame)
+        if mean is not None or _SURE_ERRORS.match(name) is None:
+            return mean
+        return _measured_before(name, frame)
+    if is_numeric(frame[name]) and np.nanmin(numbers_of(frame[name]), initial=0.0) < 0.0:
+        return None  # components of velocities beside positions: x, u_x
     found = _ERRORS.fullmatch(name)
     base = (found["base"] or found["of"]).strip() if found else ""
     bases = {base.lower(), *(f"{base.lower()}{mark}{mean}" for mark in "_ ." for mean in _MEANS)}
@@ -367,7 +383,7 @@ def _measured_before(name: str, frame: pd.DataFrame) -> str | None:
     if _ERRORS_ALONE.fullmatch(columns[before]):
         before = first - 1
     errors, values = numbers_of(frame[name]), numbers_of(frame[columns[before]])
-    small = _SURE_ERRORS.match(name) is not None or np.nanmax(errors) < np.nanmax(np.abs(values))
+    small = np.nanmax(errors) < np.nanmax(np.abs(values))
     return columns[before] if np.nanmin(errors) >= 0 and small else None
 
 

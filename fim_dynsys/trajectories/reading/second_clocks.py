@@ -31,7 +31,10 @@ def refuse_second(names: Sequence[str]) -> ValueError:
 
 
 def has_own_sensor(columns: Sequence[str], first: str, second: str) -> bool:
-    """Whether a second clock stands beside columns of its own, as ``time, x, time, v``, or is called so."""
+    """Whether a second clock stands beside columns of its own, as ``time, x, time, v``, or is called so.
+
+    ``time_x, time_v, x, v`` are called so; ``time, video_time, x`` are two clocks of one sensor.
+    """
     if _OF_COMPUTERS.search(second):
         return False
     places = sorted((list(columns).index(first), list(columns).index(second)))
@@ -40,7 +43,8 @@ def has_own_sensor(columns: Sequence[str], first: str, second: str) -> bool:
     between = any(places[0] < k < places[1] for k in states)
     beside = any(k < places[0] or k > places[1] for k in states)
     tail = re.split(r"[ _./:-]", second)[-1]
-    return (between and beside) or (tail != second and tail in columns)
+    called = tail != second and tail in columns and not clocks.is_time_name(tail)
+    return (between and beside) or called
 
 
 def go_alike(one: tuple[np.ndarray, str], other: tuple[np.ndarray, str], own_sensor: bool) -> bool:
@@ -59,7 +63,8 @@ def go_alike(one: tuple[np.ndarray, str], other: tuple[np.ndarray, str], own_sen
     if abs(rate / known - 1) > _ALIKE + 2 / len(a):
         return False
     line = np.polyval(np.polyfit(a - a[0], b - b[0], 1), a - a[0])
-    return bool(np.abs(line - (b - b[0])).max() <= (0.01 / len(b) + 0.005) * np.ptp(b))
+    rounded = clocks.resolution(b)
+    return bool(np.abs(line - (b - b[0])).max() <= (0.01 / len(b) + 0.005) * np.ptp(b) + rounded)
 
 
 def start_together(a: np.ndarray, b: np.ndarray) -> bool:
@@ -69,7 +74,7 @@ def start_together(a: np.ndarray, b: np.ndarray) -> bool:
     starts = sorted((abs(a[0]), abs(b[0])))
     if starts[0] == 0 and starts[1] >= _PAST:
         return True
-    step = np.ptp(a) / (len(a) - 1)
+    step = np.ptp(a) / (len(a) - 1) + clocks.resolution(b) * np.ptp(a) / np.ptp(b) / _OFF
     return bool(abs(b[0] * _nearest_rate(np.ptp(a) / np.ptp(b)) - a[0]) <= _OFF * step)
 
 

@@ -51,6 +51,11 @@ _REPEATED_CODES = _CODES | {88.0, 99.0, 99.9, 99.99, -9.9, -9.99}
 """Numbers that are values as often, but not where they repeat themselves outside of all others."""
 
 
+_WRAPS = {(0.0, 23.0), (1.0, 24.0), (0.0, 59.0), (1.0, 12.0), (1.0, 365.0), (1.0, 366.0)}
+_WRAPS |= {(1.0, float(last)) for last in (28, 29, 30, 31)}
+"""What hours, minutes, months and days begin with after their last: no first row of counts."""
+
+
 def check_codes(name: str, columns: Iterable[tuple[str, np.ndarray]], remedy: str) -> None:
     """Refuse numbers that many programs write for missing values, where they are far from all others.
 
@@ -83,10 +88,16 @@ def check_codes(name: str, columns: Iterable[tuple[str, np.ndarray]], remedy: st
 def _least_gap(extreme: float, values: np.ndarray, rest: np.ndarray) -> float:
     """How far from all others a number has to be to stand for missing values."""
     rows = int((values == extreme).sum())
-    if extreme and _REPEATED <= rows < len(rest) and _varies(rest):
+    if extreme and _REPEATED <= rows < len(rest) and _varies(rest) and not _is_a_limit(values == extreme):
         return _OUTSIDE * float(np.ptp(rest))
     is_code = _drops_out(values) if extreme == 0 else extreme in _CODES
     return _FAR * max(float(np.ptp(rest)), 0.1 * float(np.abs(rest).max())) if is_code else np.inf
+
+
+def _is_a_limit(at: np.ndarray) -> bool:
+    """Whether rows (n,) that hold a number follow each other at an end of the record, as at a limit."""
+    places = np.flatnonzero(at)
+    return len(places) == places[-1] - places[0] + 1 and (at[0] or at[-1])
 
 
 def _varies(rest: np.ndarray) -> bool:
@@ -110,7 +121,8 @@ def check_first_row(name: str, columns: dict[int, pd.Series]) -> None:
             continue
         values = column.to_numpy(dtype=float, na_value=np.nan)
         later = clock_of(values[1:]) if len(values) > _ENOUGH and values[0] > values[1] else None
-        if later is not None and later.even and len(later.starts) == 1:
+        wraps = later is not None and (values[1], values[0]) in _WRAPS and values[1:].max() <= values[0]
+        if later is not None and later.even and len(later.starts) == 1 and not wraps:
             raise refusal(
                 "samples in each row",
                 f"{values[0]:g} in the first row of {name!r}, above {values[1]:g}, {values[2]:g}, ...",

@@ -203,9 +203,13 @@ def _among(
         or list(exact)
     )
     chosen = plain[0]
-    others = [column for column in exact if column != chosen]
+    # What begins again where the time goes on is a state: hours of sleep beside days.
+    fit = {column: clock for column, clock in fit.items() if len(clock.starts) <= len(fit[chosen].starts)}
+    others = [column for column in exact if column != chosen and column in fit]
     for other in (c for c in fit if c != chosen):
         own_sensor = second_clocks.has_own_sensor(frame.columns, chosen, other)
+        if _is_day(frame[chosen]) and _is_day(frame[other]):  # of the same samples: sold, settled
+            continue
         same = _say_the_same(table, chosen, other, read, own_sensor, options)
         if not same and (own_sensor or other in exact):
             raise second_clocks.refuse_second([chosen, other])
@@ -214,6 +218,11 @@ def _among(
     if rest:
         notes.say(f"dropped: {', '.join(rest)} (a second clock)")
     return Times(values, unit, (chosen, *rest))
+
+
+def _is_day(column: pd.Series) -> bool:
+    """Whether a column holds dates without times of day."""
+    return dates.looks_dated(column) and not column.astype(str).str.contains(":").any()
 
 
 def _say_the_same(
@@ -253,6 +262,7 @@ def _refuse_second_clocks(table: Table, frame: pd.DataFrame, found: Times, optio
         rows = np.isfinite(found.values) & np.isfinite(read[column][0])
         grows = clocks.clock_of(read[column][0][rows]) is not None
         own_sensor = second_clocks.has_own_sensor(table.frame.columns, first, column)
+        own_sensor &= not _is_day(frame[column])  # a date beside samples is a fact about them
         if grows and own_sensor and not _say_the_same(table, first, column, read, own_sensor, options):
             raise second_clocks.refuse_second([first, column])
 
