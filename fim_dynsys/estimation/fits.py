@@ -33,6 +33,7 @@ _AT_LEAST = 8  # searches that are made in any case
 # The same where pieces of measured states led to the starts: of 3 searches two agreed on the second-best
 # minimum of a Hill rate with basal supply (2 of 8 records).
 _ENOUGH_SHOWN, _AT_LEAST_SHOWN = 3, 6
+_MANY_SHOWN = 10  # searches there, of which two that agree will do
 _LONG = 20  # pieces of one run: its whole path may be chaotic, and is followed from few starts
 _LONGEST = 60  # the same: not even a fit that leaves more than the noise is followed from more
 _CLOSE = 10.0  # log-likelihood units of the best within which a minimum is polished
@@ -201,7 +202,9 @@ def fit_problem(
             best_so_far = searches[int(np.argmin(values))]
             same = same_place(np.array([s.theta for s in searches]), best_so_far.theta)
             hits = np.sum(same | (values < values.min() + SAME))
-            agreed = hits >= max(enough, _OFTEN * len(values)) and not on_plateau(space, best_so_far)
+            agreed = hits >= max(enough, _OFTEN * len(values))
+            agreed |= bool(regressed) and hits >= _AGREED and len(values) >= _MANY_SHOWN
+            agreed &= not on_plateau(space, best_so_far)
             if agreed or (hits >= _AGREED and explains(objective, best_so_far)):
                 break
     whole = _polished(objective, searches)

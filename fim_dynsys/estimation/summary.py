@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fim_dynsys.estimation.descent import Outcome
 from fim_dynsys.estimation.description import Description
 from fim_dynsys.estimation.experiments import Path
 from fim_dynsys.estimation.fits import TOLERANCE, Fit, same_place
@@ -321,7 +322,8 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
     window_r2 = path_r2 if same else explained(residuals[0], residuals[1], np.ones(len(residuals[1])))
     over = _over_noise(window, noise, objective.errors, fit)
     problems = []
-    expected = bool(len(known)) and over < _AS_KNOWN
+    counts = any(o.errors is Errors.POISSON for o in objective.observables)
+    expected = (bool(len(known)) or counts) and over < _AS_KNOWN
     by_pieces = not same and window_r2 >= _POOR_AHEAD and over < _AS_KNOWN
     if not (path_r2 > _POOR or by_pieces or expected):
         problems.append(f"its path has R2 {path_r2:.2g} and follows {100 * follows:.0f} % of the record")
@@ -474,7 +476,7 @@ def _alternatives(problem: Problem, fit: Fit) -> tuple[str, ...]:
     """Other minima that fit about as well, as text."""
     best, found = fit.descent, []
     space = problem.space
-    if fit.problem is not problem or not len(fit.values):
+    if fit.problem is not problem or not len(fit.values) or best.outcome is not Outcome.CONVERGED:
         return ()
     others = fit.ends[fit.values <= best.value + _AS_LIKELY]
     kept: list[np.ndarray] = []

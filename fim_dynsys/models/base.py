@@ -613,10 +613,11 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             )
 
     def _given_errors(self) -> str:
-        """What gives the errors of the samples, as text; empty where they are estimated."""
-        if self._sigma is None:
-            return ""
-        return "Poisson counts have" if self._sigma is Noise.POISSON else "sigma gives"
+        """What gives the errors of the samples, as text; empty where residuals are not in units of these.
+
+        Of counts these are residuals over one level of noise for all, which says little of small ones.
+        """
+        return "" if self._sigma is None or self._sigma is Noise.POISSON else "sigma gives"
 
     def _warn_of_knowledge(self, trajectories: Trajectories) -> None:
         against = contradictions(getattr(self, "knowledge", None), trajectories)

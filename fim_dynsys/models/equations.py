@@ -466,7 +466,8 @@ class EquationsModel(EstimatedModel):
 
     def _given_errors(self) -> str:
         words = self.noise.values() if isinstance(self.noise, Mapping) else [self.noise]
-        return "Poisson counts have" if "poisson" in words else super()._given_errors()
+        counts = "poisson" in words or self._sigma is Noise.POISSON
+        return "Poisson counts have" if counts else super()._given_errors()
 
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
         quality = dict(field.fit_info.report["quality"])

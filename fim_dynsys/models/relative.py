@@ -85,6 +85,8 @@ def over_decades(trajectories: Trajectories) -> list[str]:
         values = np.concatenate([x for _, x in seen])
         if not whole or values.min() <= 0.0 or values.max() < _DECADES * np.quantile(values, _LOW):
             continue
+        if np.all(values == np.floor(values)):  # counts, whose errors are as their roots
+            continue
         noise = noise_model([(_from_zero(t), x[:, None] / values.max()) for t, x in whole])
         if noise.share[0] < _ADDITIVE and noise.level[0] > _LEAST * noise.rms[0]:
             found.append(name)

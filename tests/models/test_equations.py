@@ -785,3 +785,16 @@ def test_names_beside_observed_are_those_of_the_states_or_of_the_columns():
         ValueError, match=r"feature_names of the states v, w, or of the observed v, and inputs"
     ):
         fitted(["w", "I"])
+
+
+@pytest.mark.parametrize("first", [3.0, 1000.0])
+def test_poisson_counts_are_described_and_need_no_logarithms(first):
+    t = np.linspace(0, 12, 40)
+    counts = np.random.default_rng(0).poisson(first * np.exp(-0.5 * t))
+    equations = load({"c": "-k*c"})
+    said = warnings_of(lambda: equations.fit(counts, t, feature_names=["c"], sigma="poisson"))
+    assert "does not describe" not in said and "times the errors" not in said
+    model = fim_dynsys.load("fim-ode")
+    said = warnings_of(lambda: model.fit(counts, t, feature_names=["c"], sigma="poisson"))
+    said += warnings_of(lambda: model.fit(np.maximum(counts, 1), t, feature_names=["c"]))
+    assert "times the errors" not in said and "log=" not in said
