@@ -301,16 +301,16 @@ def restarted(
 
 
 def held_at_zero(fit: Fit) -> Fit:
-    """The fit in which numbers are 0 whose logarithms have run off to there without effect.
+    """The fit of whole runs in which numbers are 0 whose logarithms have run off to there without effect.
 
     They are searched in their own scale then, where 0 is a bound that holds them. The fit itself where there
-    are none, or it is of pieces.
+    are none.
     """
     space, now = fit.space, fit.descent.evaluation
     effect = np.sqrt(np.maximum(np.diagonal(now.curvature), 0.0))
     off = space.log & (space.natural_low <= 0.0) & (effect < _EFFECT) & (fit.natural < space.size)
     names = [name for name, is_off in zip(space.names, off, strict=True) if is_off]
-    if not names or len(fit.problem.runs) != fit.n_pieces:
+    if not names:
         return fit
     problem = with_zeros(fit.problem, names)
     natural = np.where(off, 0.0, fit.natural)

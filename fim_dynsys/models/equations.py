@@ -430,9 +430,8 @@ class EquationsModel(EstimatedModel):
                 f"{self._caller}: expected equations that can be integrated for some values of {names}"
                 f"{positive}, got none; give start={{name: value}} or bounds.{remedy}"
             )
-        held_fit = held_at_zero(fit)
-        if held_fit is not fit:
-            fit, described = held_fit, replace(described, problem=held_fit.problem)
+        if fit.problem is problem and (at_zero := held_at_zero(fit)) is not fit:
+            fit, described = at_zero, replace(described, problem=at_zero.problem)
             summary = summarise(described, fit)
         self._fit = fit
         report = summary.report() | {
