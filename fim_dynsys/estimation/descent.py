@@ -106,8 +106,10 @@ def descend(
         start, rtol, max_iterations, held, decrement, damping
     )
     for _ in range(_EDGES):
+        if _OUTCOMES[ended] is not Outcome.STALLED:
+            break
         edge = _at_edge(objective, found, evaluation.gradient, rtol) & ~held
-        if _OUTCOMES[ended] is not Outcome.STALLED or not edge.any():
+        if not edge.any():
             break
         found, evaluation, ended, more = objective.searched(
             found, rtol, max_iterations, held | edge, decrement, damping

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from sympy import Expr, Symbol
 
 _TYPICAL = 1.0 / 3.0  # of a record, in which rates change the states by their size
-_ONE_SIDED = 0.8  # of the samples of a state, from which it counts as positive, or negative
 _SMALL_MEAN = 0.1  # of a state's size that counts beside its scatter
 
 
@@ -293,7 +292,7 @@ def _runs(
             seen = np.isfinite(x[:, k])
             if seen.any():
                 own[:, i] = np.interp(t, t[seen], x[seen, k])
-                guess[i] = _first_value(x[seen, k])
+                guess[i] = x[seen, k][0]
         first: list[Any] = []
         bounds, priors = {}, {}
         for i, state in enumerate(states):
@@ -442,15 +441,6 @@ def _parameters(
             size = max(abs(low), abs(high))
         found.append(Parameter(name, low, high, scale, size, prior, start))
     return tuple(found), full
-
-
-def _first_value(seen: np.ndarray) -> float:
-    """The first of the values seen (n,), on the side of 0 that nearly all of them are on.
-
-    Noise may take the first sample of a positive state below 0, from where growth goes the other way.
-    """
-    first = float(seen[0])
-    return -first if np.mean(seen * first < 0.0) > _ONE_SIDED else first
 
 
 def _span(runs: Sequence[Run]) -> float:

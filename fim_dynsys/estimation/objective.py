@@ -121,8 +121,8 @@ class Objective:
         law = np.array([o.errors.law for o in observables])
         of_log = np.array([o.errors.of_logarithm for o in observables], dtype=bool)
         unit = np.array([o.log_unit for o in observables])
-        poisson, logs = (law == likelihood.POISSON)[self.kinds], of_log[self.kinds]
-        self.estimated = (scale_at[self.kinds] < 0) & np.isnan(self.errors) & ~poisson
+        self.counts, logs = (law == likelihood.POISSON)[self.kinds], of_log[self.kinds]
+        self.estimated = (scale_at[self.kinds] < 0) & np.isnan(self.errors) & ~self.counts
         names = [o.group or f"{k}" for k, o in enumerate(observables)]
         group = np.array([names.index(name) for name in names])
         count = len(self.observables)
@@ -133,7 +133,7 @@ class Objective:
             levels = np.where(logs, logarithms / unit[self.kinds], self.measured)
             # what the likelihood has of the measurements alone
             constants = np.where(logs, logarithms + np.log(unit[self.kinds]), 0.0)
-        constants += _log_factorial(np.where(poisson, self.measured, 0.0))
+        constants += _log_factorial(np.where(self.counts, self.measured, 0.0))
         self._absolute = bool((law == likelihood.LAPLACE).any())
         self.evaluations = 0
         self._arguments = (
@@ -204,7 +204,8 @@ class Objective:
 
     def __call__(self, theta: np.ndarray, rtol: float) -> Evaluation:
         """Value, gradient and curvature at coordinates (n,), integrated to a relative tolerance."""
-        return self.searched(theta, rtol, 0, np.zeros(len(theta), dtype=bool), 0.0, 1.0)[1]
+        held = np.zeros(len(theta), dtype=bool)
+        return self._searched(theta, rtol, 0, held, 0.0, 1.0, bounding=False)[1]
 
     def searched(
         self,
@@ -219,15 +220,12 @@ class Objective:
 
         See `fim_dynsys.estimation.descent.descend`.
         """
-        found, state, (gradient, curvature, scales), ended = self._searched(
-            theta, rtol, max_iterations, held, decrement, damping, self._absolute
+        found, evaluation, ended, iterations = self._searched(
+            theta, rtol, max_iterations, held, decrement, damping, bounding=self._absolute
         )
-        if self._absolute and ended != likelihood.FAILED:
-            _, _, (gradient, curvature, scales), _ = self._searched(
-                found, rtol, 0, held, decrement, damping, False
-            )
-        evaluation = Evaluation(float(state[0]), gradient, curvature, scales, float(state[1]))
-        return found, evaluation, ended, int(state[4])
+        if self._absolute and ended != likelihood.FAILED:  # errors rest on the expected curvature
+            evaluation = self(found, rtol)
+        return found, evaluation, ended, iterations
 
     def _searched(
         self,
@@ -238,8 +236,8 @@ class Objective:
         decrement: float,
         damping: float,
         bounding: bool,
-    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray], int]:
-        """Coordinates, the state of the search, gradient, curvature and scales there, and how it ended."""
+    ) -> tuple[np.ndarray, Evaluation, int, int]:
+        """As `searched`, by the curvature that `likelihood.judge` takes where it is ``bounding``."""
         n = len(theta)
         theta = np.array(theta, dtype=float)
         # value, misfit, damping and its growth, iterations, evaluations
@@ -263,7 +261,8 @@ class Objective:
                 scales,
             )
         self.evaluations += int(state[5])
-        return theta, state, (gradient, curvature, scales), ended
+        evaluation = Evaluation(float(state[0]), gradient, curvature, scales, float(state[1]))
+        return theta, evaluation, ended, int(state[4])
 
 
 def _size(values: np.ndarray) -> float:

@@ -322,8 +322,7 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
     window_r2 = path_r2 if same else explained(residuals[0], residuals[1], np.ones(len(residuals[1])))
     over = _over_noise(window, noise, objective.errors, fit)
     problems = []
-    counts = any(o.errors is Errors.POISSON for o in objective.observables)
-    expected = (bool(len(known)) or counts) and over < _AS_KNOWN
+    expected = bool(len(known) or objective.counts.any()) and over < _AS_KNOWN
     by_pieces = not same and window_r2 >= _POOR_AHEAD and over < _AS_KNOWN
     if not (path_r2 > _POOR or by_pieces or expected):
         problems.append(f"its path has R2 {path_r2:.2g} and follows {100 * follows:.0f} % of the record")
@@ -461,10 +460,10 @@ def _noise(described: Description) -> np.ndarray:
 def _over_noise(window: np.ndarray, noise: np.ndarray, errors: np.ndarray, fit: Fit) -> float:
     """What is left, over the noise: as known, or as the samples show it."""
     squares = [fit.descent.evaluation.misfit] if not np.isnan(errors).all() else []
-    kinds, off = _residuals(fit.problem, fit.paths)
-    counts = np.array([o.errors is Errors.POISSON for o in fit.problem.objective.observables])[kinds]
+    counts, measured = fit.problem.objective.counts, fit.problem.objective.measured
     if counts.any():
-        expected = np.maximum(fit.problem.objective.measured[counts] + off[counts], _LEAST_COUNT)
+        _, off = _residuals(fit.problem, fit.paths)
+        expected = np.maximum(measured[counts] + off[counts], _LEAST_COUNT)
         squares.append(float(np.mean(off[counts] ** 2 / expected)))
     if max(squares, default=0.0) > 0.0:
         return float(np.sqrt(max(squares)))

@@ -464,8 +464,7 @@ class EquationsModel(EstimatedModel):
         self.n_features_in_ = field.dim
 
     def _given_errors(self) -> str:
-        words = self.noise.values() if isinstance(self.noise, Mapping) else [self.noise]
-        counts = "poisson" in words or self._sigma is Noise.POISSON
+        counts = self.fit_.problem.objective.counts.any()
         return "Poisson counts have" if counts else super()._given_errors()
 
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:

@@ -56,9 +56,8 @@ def relative_errors(
     errors = [np.empty(x.shape) for _, x in trajectories.arrays()]
     relative = {}
     for j, name in enumerate(trajectories.state_names):
-        seen = [(t[np.isfinite(x[:, j])], x[np.isfinite(x[:, j]), j]) for t, x in trajectories.arrays()]
-        size = float(np.sqrt(np.mean(np.concatenate([x for _, x in seen]) ** 2))) or 1.0
-        whole = [(t, x) for t, x in seen if len(t) >= _FEWEST]
+        values, whole = _samples_of(trajectories, j)
+        size = float(np.sqrt(np.mean(values**2))) or 1.0
         if not whole:
             raise ValueError(
                 f"{caller}: expected {_FEWEST} samples of {name} in a trajectory, of which log estimates the "
@@ -71,8 +70,8 @@ def relative_errors(
         else:
             level = float(noise_model([(_from_zero(t), x[:, None] / size) for t, x in whole]).level[0])
         for own, (_, x) in zip(errors, trajectories.arrays(), strict=True):
-            values = np.hypot(np.nan_to_num(x[:, j]), _SMALL * size) if name in log else size
-            own[:, j] = max(level, _LEAST) * values
+            sizes = np.hypot(np.nan_to_num(x[:, j]), _SMALL * size) if name in log else size
+            own[:, j] = max(level, _LEAST) * sizes
     return errors, relative
 
 
@@ -80,9 +79,7 @@ def over_decades(trajectories: Trajectories) -> list[str]:
     """Positive states whose values span decades, with errors in proportion to them rather than alike."""
     found = []
     for j, name in enumerate(trajectories.state_names):
-        seen = [(t[np.isfinite(x[:, j])], x[np.isfinite(x[:, j]), j]) for t, x in trajectories.arrays()]
-        whole = [(t, x) for t, x in seen if len(t) >= _FEWEST]
-        values = np.concatenate([x for _, x in seen])
+        values, whole = _samples_of(trajectories, j)
         if not whole or values.min() <= 0.0 or values.max() < _DECADES * np.quantile(values, _LOW):
             continue
         if np.all(values == np.floor(values)):  # counts, whose errors are as their roots
@@ -91,6 +88,12 @@ def over_decades(trajectories: Trajectories) -> list[str]:
         if noise.share[0] < _ADDITIVE and noise.level[0] > _LEAST * noise.rms[0]:
             found.append(name)
     return found
+
+
+def _samples_of(trajectories: Trajectories, j: int) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """Values of a state that were observed, and times and values of trajectories that show its noise."""
+    seen = [(t[np.isfinite(x[:, j])], x[np.isfinite(x[:, j]), j]) for t, x in trajectories.arrays()]
+    return np.concatenate([x for _, x in seen]), [(t, x) for t, x in seen if len(t) >= _FEWEST]
 
 
 def _from_zero(t: np.ndarray) -> np.ndarray:

@@ -30,6 +30,11 @@ _UNITS = {
     "year": r"years?|yrs?|yr|jahre?|ans?|annees?|año|season",
     "generation": r"generations?",
 }
+IN_SECONDS = {
+    **{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0},
+    **{"week": 604_800.0, "month": 2_629_800.0, "year": 31_557_600.0},
+}
+"""Units of time by the names that `unit_of_name` gives them; months and years on average."""
 _IN_UNITS = {unit: re.compile(pattern, re.IGNORECASE) for unit, pattern in _UNITS.items()}
 _TEMPERATURES = re.compile(
     r"[°º] ?[cfk]?|[ckf]|deg(rees?)?[ .]?[cfk]?|(degrees? )?(celsius|kelvin|fahrenheit)", re.IGNORECASE

@@ -23,7 +23,7 @@ _PART_NAMES = {
     "minute": ("minute", "minutes", "min", "mn"),
     "second": ("second", "seconds", "sec", "s", "ss"),
 }
-_DAY = 86_400.0  # seconds
+_DAY = clocks.IN_SECONDS["d"]
 _LEAP_YEAR = 2000  # stands for a year that no column holds
 _SECONDS = {"hour": 3600.0, "minute": 60.0, "second": 1.0}
 _OF_YEAR = ("doy", "day of year", "day_of_year", "dayofyear", "yday", "jday", "julian day", "jd")
@@ -141,25 +141,22 @@ def composed(
     columns = (*(places[part] for part in chain), *([clock] if clock else []))
     if len(columns) < 2 or not _are_parts(frame, places, chain):
         return None
-    if clock is None and not _repeats(frame[columns[0]], groups):
+    said = Notes()
+    read = _by_parts(frame, chain, clock, columns, groups, options, said)
+    if read is not None and clock is None and not _repeats(frame[columns[0]], groups):
         # hours beside a day in each row may be those of sleep, or of sunshine
-        read = _by_parts(frame, chain, clock, columns, groups, options, Notes())
         days_alone = clocks.clock_within(numbers_of(frame[columns[0]]), groups)
-        with_hours = None if read is None else clocks.clock_within(read.values, groups)
+        with_hours = clocks.clock_within(read.values, groups)
         if with_hours is None or not with_hours.even or (days_alone is not None and days_alone.even):
             return None
-    return _by_parts(frame, chain, clock, columns, groups, options, notes)
+    notes.add(said)
+    return read
 
 
 def _repeats(column: pd.Series, groups: np.ndarray | None) -> bool:
     """Whether a day holds several rows, within groups where there are any."""
     rows = column if groups is None else pd.DataFrame({"value": column.to_numpy(), "group": groups})
     return bool(rows.duplicated().any())
-
-
-def _of_part(frame: pd.DataFrame, part: str) -> list[str]:
-    """Columns that are called as a part of a date or a time."""
-    return [c for c in frame if c.lower() in _PART_NAMES[part]]
 
 
 def _by_parts(
@@ -203,8 +200,7 @@ def _by_parts(
     if not grow or not np.isfinite(seconds).all():
         return None
     notes.say(f"time: {quoted(columns)} together")
-    for text in said.done:
-        (notes.decide if text in said.decided else notes.say)(text)
+    notes.add(said)
     if chain[0] == "month":
         notes.decide("months and days of a leap year, for no column is the year")
     return Times(seconds, "s", columns)
@@ -224,12 +220,12 @@ def _with_digits_as_text(
             stamps[column] = dated
         elif seconds is not None:
             clock[column] = seconds
-    numbered = {part: any(c.lower() in _PART_NAMES[part] for c in plain) for part in ("day", "hour")}
+    numbered = {part: [c for c in plain if c.lower() in _PART_NAMES[part]] for part in ("day", "hour")}
     falls = all((np.diff(seconds) < 0).any() for seconds in clock.values())  # on the next day
-    if clock and not any(_repeats(frame[c], None) for c in (days or [*stamps] or _of_part(frame, "day"))):
+    if clock and not any(_repeats(frame[c], None) for c in days or [*stamps] or numbered["day"]):
         clock = {}  # beside a date in each row they count something else
-    with_day = len(days or stamps) == 1 or (not days and not stamps and numbered["day"] and falls)
-    with_hour = len(hours or clock) == 1 or (not hours and not clock and numbered["hour"])
+    with_day = len(days or stamps) == 1 or (not days and not stamps and bool(numbered["day"]) and falls)
+    with_hour = len(hours or clock) == 1 or (not hours and not clock and bool(numbered["hour"]))
     if not with_day or not with_hour:
         return frame, days, hours
     days, hours = days or list(stamps), hours or list(clock)

@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pandas as pd
 
-from fim_dynsys.trajectories.reading.clocks import clock_of
+from fim_dynsys.trajectories.reading.clocks import IN_SECONDS, clock_of
 from fim_dynsys.trajectories.reading.options import Notes, quoted, refusal
 from fim_dynsys.wording import counted
 
-_DAY = 86_400.0  # seconds
+_DAY = IN_SECONDS["d"]
 _DATED = re.compile("dat|fecha|stamp|da?y|doy|tag|jour|yy|дата|日", re.IGNORECASE)
 _FORMS = (  # the first and the last date, the form, and whether only a column called date is read so
     (1900_01, 2100_12, "%Y%m", False),

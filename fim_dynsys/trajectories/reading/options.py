@@ -119,3 +119,8 @@ class Notes:
         """Note what could be otherwise."""
         self.done.append(text)
         self.decided.append(text)
+
+    def add(self, others: "Notes") -> None:
+        """Note what a part of the reading noted by itself."""
+        self.done += others.done
+        self.decided += others.decided

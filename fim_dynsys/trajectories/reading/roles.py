@@ -14,7 +14,6 @@ from fim_dynsys.trajectories.reading.composed import with_months_as_numbers
 from fim_dynsys.trajectories.reading.numbers import is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.samples import thinned, without_repeats
-from fim_dynsys.trajectories.reading.second_clocks import IN_SECONDS
 from fim_dynsys.trajectories.reading.text import Table
 from fim_dynsys.trajectories.reading.timing import Times, find_times
 from fim_dynsys.trajectories.reading.trials import (
@@ -527,14 +526,14 @@ def _in_given_unit(table: Table, times: Times, options: Options, notes: Notes) -
     if any(times.unit in (table.units.get(c), clocks.unit_of_name(c)) for c in numeric):
         notes.decide(f"times in {times.unit} called {given}, and not converted (units=)")
         return times
-    if unit not in IN_SECONDS:
+    if unit not in clocks.IN_SECONDS:
         raise refusal(
             "a unit of time as units= of t, for times that were read in seconds",
             repr(given),
-            f"give one of {quoted(IN_SECONDS)}",
+            f"give one of {quoted(clocks.IN_SECONDS)}",
         )
     notes.say(f"times converted from s to {given}")
-    return replace(times, values=times.values / IN_SECONDS[unit])
+    return replace(times, values=times.values / clocks.IN_SECONDS[unit])
 
 
 def _say_time(table: Table, times: Times, notes: Notes) -> None:

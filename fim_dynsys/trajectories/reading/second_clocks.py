@@ -6,17 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from fim_dynsys.trajectories.reading import clocks
+from fim_dynsys.trajectories.reading.clocks import IN_SECONDS
 from fim_dynsys.trajectories.reading.options import refusal
 
 _OF_COMPUTERS = re.compile("cpu|wall|comput|exec|solver", re.IGNORECASE)  # how long a simulation took
 _ALIKE = 0.05  # by which two clocks may differ in rate
 _OFF = 0.05  # of a step, by which the clock of another sensor may differ
 _PAST = 1e8  # seconds or finer units since another era: no record is as long
-IN_SECONDS = {
-    **{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0},
-    **{"week": 604_800.0, "month": 2_629_800.0, "year": 31_557_600.0},
-}
-"""Units of time by the names that :func:`clocks.unit_of_name` gives them; months and years on average."""
 _RATES = np.unique([one / other for one in IN_SECONDS.values() for other in IN_SECONDS.values()])
 
 
