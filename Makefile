@@ -114,6 +114,7 @@ lint: install-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) -m pytest -q -m lint tests/test_typing.py
 	$(PY) docs/check_prose.py
 
 format: install-test

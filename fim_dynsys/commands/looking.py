@@ -12,7 +12,7 @@ import numpy as np
 
 from fim_dynsys.commands import reading
 from fim_dynsys.trajectories.container import Trajectories
-from fim_dynsys.trajectories.reading.reader import READ
+from fim_dynsys.trajectories.parts import READ
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _SHOWN = 12  # states that are listed and drawn

@@ -11,8 +11,8 @@ from typing import Any
 
 from fim_dynsys.errors import ReadingWarning
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.parts import READ
 from fim_dynsys.trajectories.reading.options import Options
-from fim_dynsys.trajectories.reading.reader import READ
 
 _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".eps", ".webp")  # that matplotlib writes
 _NAMES = tuple(item.name for item in fields(Options))

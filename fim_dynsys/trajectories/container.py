@@ -18,11 +18,8 @@ from fim_dynsys.trajectories import datasets, files, frames, observations
 from fim_dynsys.trajectories.holding import Hold
 from fim_dynsys.trajectories.labels import in_one_order
 from fim_dynsys.trajectories.layout import DIMS, as_dataset, check_layout, read_only
-from fim_dynsys.trajectories.parts import Parts
+from fim_dynsys.trajectories.parts import READ, Parts
 from fim_dynsys.trajectories.presentation import Presentation
-from fim_dynsys.trajectories.reading import reader
-from fim_dynsys.trajectories.reading.options import Options
-from fim_dynsys.trajectories.reading.suspects import check_codes
 
 _WITHOUT_CODES = (
     "write NaN where {code} stands for a missing value, or give Trajectories.from_dataset what "
@@ -312,6 +309,11 @@ class Trajectories:
         >>> data.state_names, data.units
         (('angle',), {'angle': 'rad', 't': 's'})
         """
+        # deferred: arrays and tables in memory need no reader of files
+        from fim_dynsys.trajectories.reading import reader
+        from fim_dynsys.trajectories.reading.options import Options
+        from fim_dynsys.trajectories.reading.suspects import check_codes
+
         checked = Options.of(options)
         if str(path) != reader.STANDARD_INPUT:
             kind = reader.kind_of(path, checked)
@@ -803,7 +805,7 @@ class Trajectories:
             self._input_names,
             self.units,
             tuple(self._coords),
-            str(self.dataset.attrs.get(reader.READ, "")),
+            str(self.dataset.attrs.get(READ, "")),
         )
 
 

@@ -10,7 +10,6 @@ import xarray as xr
 from fim_dynsys.errors import ReadingWarning, warn
 from fim_dynsys.trajectories.layout import INPUT_DIMS
 from fim_dynsys.trajectories.parts import TIME_NAMES, Parts, seconds
-from fim_dynsys.trajectories.reading.roles import is_flag
 
 _TIME_DIMS = ("sample", "time", "t")
 
@@ -83,6 +82,8 @@ def _with_trajectories(data: xr.Dataset) -> xr.Dataset:
 
 def _without_flags(data: xr.Dataset) -> xr.Dataset:
     """Without variables that say which samples are good; these are said to be left out."""
+    from fim_dynsys.trajectories.reading.roles import is_flag  # deferred, as all of reading
+
     flags = [
         name
         for name, variable in data.data_vars.items()

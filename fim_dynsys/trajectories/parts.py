@@ -10,6 +10,8 @@ import xarray as xr
 TIME_NAMES = ("t", "time")
 ROLES_KEY = "fim_dynsys"
 """Key of ``frame.attrs`` under which a table says what its columns are."""
+READ = "read"
+"""Key of ``dataset.attrs`` under which trajectories say how their file was read."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fim_dynsys.errors import ReadingWarning, warn
-from fim_dynsys.trajectories.parts import Parts
+from fim_dynsys.trajectories.parts import READ, Parts
 from fim_dynsys.trajectories.reading.arrays import read_arrays
 from fim_dynsys.trajectories.reading.contents import looks_like
 from fim_dynsys.trajectories.reading.encoding import as_utf8, decompressed, without_compression
@@ -20,8 +20,6 @@ from fim_dynsys.trajectories.reading.sheets import read_typed, sheet_as_text
 from fim_dynsys.trajectories.reading.suspects import GIVE_MISSING, check_codes
 from fim_dynsys.trajectories.reading.text import Table, read_text
 
-READ = "read"
-"""Key of ``dataset.attrs`` under which trajectories say how their file was read."""
 STANDARD_INPUT = "-"
 _KINDS = {
     "text": (
