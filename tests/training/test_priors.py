@@ -1,6 +1,7 @@
 """Priors as stated, fields and their integration against independent routes, systems made while training."""
 
 from dataclasses import replace
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import numpy as np
@@ -371,13 +372,19 @@ def test_a_stream_of_fixed_shapes_fills_its_blocks(
     assert "repeated" not in stream.report()
 
 
-def test_processes_make_the_systems_that_one_makes() -> None:
+def test_processes_make_the_systems_that_one_makes(
+    forks: ForkServerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        torch.multiprocessing, "get_context", lambda method: forks
+    )  # sooner there than by spawn
     preset = read_preset("ci", {"pools": [["paper", 1, 12], ["sparse", 2, 8]], "makers": 2, "samples": 30})
     cpu = torch.device("cpu")
     made = made_by_processes(preset, cpu)
-    assert fingerprint(made_by_processes(preset, cpu)[1]) == fingerprint(made[1])
-    expected = generate_single("paper", 1, 12, _STREAM_SEED, Integration(30), cpu, at_once=36)
-    assert fingerprint(made[1]) == fingerprint(expected[expected.moving()])
+    for number, (prior, dim, n) in enumerate(preset.pools):
+        seed = _STREAM_SEED + 1000 * number
+        expected = generate_single(prior, dim, n, seed, Integration(30), cpu, at_once=3 * n)
+        assert fingerprint(made[dim]) == fingerprint(expected[expected.moving()])
     assert 0 < len(made[2]) <= 8 and bool(made[2].moving().all())
 
 

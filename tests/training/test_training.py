@@ -6,9 +6,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from types import SimpleNamespace
 
+import joined
 import numpy as np
 import pytest
 import torch
@@ -24,7 +26,7 @@ from training.checkpoint import export, exported, load_checkpoint, new_state, sa
 from training.learner import LEARNERS, LossWeights, Trainee, compile_blocks, published_network
 from training.objective import TRIVIAL_LOSS, draw_queries, field_loss, relative_error
 from training.preset import Preset, Stage, learning_rate, observer, read_preset
-from training.pretrain import TIMED_STEPS, UNTIMED_STEPS, loss_weights, pretrain, train_step
+from training.pretrain import UNTIMED_STEPS, loss_weights, pretrain, train_step
 from training.processes import Processes
 from training.systems.corruption import Observation, WideObservation
 from training.systems.generation import cached
@@ -35,6 +37,7 @@ SMALL = {"width": 32, "heads": 4, "feedforward": 64, "decoder_layers": 2, "uncer
 QUIET = {"dropout": 0.0, **SMALL}
 POOLS = [["paper", 1, 60], ["paper", 2, 40]]
 ONE = [["paper", 1, 60]]
+FEW_TIMED = 5  # steps, where their time is measured
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -262,7 +265,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(uninterrupted: Path) -> No
     assert same(folder, uninterrupted) == {"same curve": True, "same weights": True}
 
 
-def test_killed_twice_ends_the_same(uninterrupted: Path) -> None:
+def test_killed_twice_ends_the_same(uninterrupted: Path, forks: ForkServerContext) -> None:
     """SIGKILL; ten of them: python -m benchmarks.interruption."""
     folder = uninterrupted.parent / "killed"
     preset = ours(checkpoint_minutes=0.0)
@@ -294,7 +297,12 @@ def test_a_run_starts_from_exported_weights(uninterrupted: Path) -> None:
             torch.testing.assert_close(value, stored[name].float(), rtol=0, atol=0)
 
 
-def test_minutes_become_steps_once(tmp_path: Path) -> None:
+@pytest.fixture
+def few_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pretraining, "TIMED_STEPS", FEW_TIMED)
+
+
+def test_minutes_become_steps_once(few_timed: None, tmp_path: Path) -> None:
     preset = replace(published(steps=0), minutes=1.0, pools=(("paper", 1, 20),), validation=4)
     first = pretrain(preset, tmp_path / "run", stop_after=1)
     assert first.total > 60  # a step takes milliseconds
@@ -303,18 +311,18 @@ def test_minutes_become_steps_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("small", [ours, published])
-def test_timed_steps_leave_no_trace(small, tmp_path: Path) -> None:
-    shape = {"pools": (("paper", 1, 20), ("paper", 2, 20)), "validation": 4, "log_every": 5}
-    sized = pretrain(replace(small(steps=0), minutes=1e-6, **shape), tmp_path / "sized", stop_after=8)
-    assert sized.total == TIMED_STEPS
-    plain = pretrain(replace(small(steps=TIMED_STEPS), **shape), tmp_path / "plain", stop_after=8)
+def test_timed_steps_leave_no_trace(small, few_timed: None, tmp_path: Path) -> None:
+    shape = {"pools": (("paper", 1, 20), ("paper", 2, 20)), "validation": 4, "log_every": 3}
+    sized = pretrain(replace(small(steps=0), minutes=1e-6, **shape), tmp_path / "sized", stop_after=5)
+    assert sized.total == FEW_TIMED
+    plain = pretrain(replace(small(steps=FEW_TIMED), **shape), tmp_path / "plain", stop_after=5)
     for own, other in zip(sized.network.parameters(), plain.network.parameters(), strict=True):
         assert torch.equal(own, other)
     for own, other in zip(sized.average.parameters(), plain.average.parameters(), strict=True):
         assert torch.equal(own, other)
 
 
-def test_a_command_ends_within_its_time_and_annealed(monkeypatch, tmp_path: Path) -> None:
+def test_a_command_ends_within_its_time_and_annealed(few_timed: None, monkeypatch, tmp_path: Path) -> None:
     """However long systems took: steps are planned for what is left, validations included."""
     now, prepare, step, check = [0.0], pretraining.held_out, pretraining.train_step, pretraining.validate
 
@@ -326,18 +334,18 @@ def test_a_command_ends_within_its_time_and_annealed(monkeypatch, tmp_path: Path
         return later
 
     monkeypatch.setattr(pretraining, "held_out", slow(60.0, prepare))
-    monkeypatch.setattr(pretraining, "train_step", slow(1.0, step))
+    monkeypatch.setattr(pretraining, "train_step", slow(4.0, step))
     monkeypatch.setattr(pretraining, "validate", slow(10.0, check))
     monkeypatch.setattr(pretraining, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setitem(pretraining.CLOCKS, "wall", lambda: now[0])
     shape = {"pools": (("paper", 1, 20),), "validation": 4, "log_every": 10}
     state = pretrain(replace(published(steps=0), within=4.0, **shape), tmp_path / "run")
-    left = 240 - 60 - UNTIMED_STEPS - TIMED_STEPS - 10
-    assert state.step == state.total == int((pretraining.MARGIN * left - 10) / 2)
+    left = 240 - 60 - 4 * (UNTIMED_STEPS + FEW_TIMED) - 10
+    assert state.step == state.total == int((pretraining.MARGIN * left - 10) / (4 + 10 / 10))
     assert now[0] < 240
 
 
-def test_every_dimension_is_met_before_steps_are_timed(monkeypatch, tmp_path: Path) -> None:
+def test_every_dimension_is_met_before_steps_are_timed(few_timed: None, monkeypatch, tmp_path: Path) -> None:
     """Compilers and caches have their first time there."""
     asked, step = [], pretraining.train_step
 
@@ -351,7 +359,7 @@ def test_every_dimension_is_met_before_steps_are_timed(monkeypatch, tmp_path: Pa
     pretrain(preset, tmp_path / "run", stop_after=1)
     untimed, rest = asked[: 2 * UNTIMED_STEPS], asked[2 * UNTIMED_STEPS :]
     assert untimed == [[1]] * UNTIMED_STEPS + [[2]] * UNTIMED_STEPS
-    assert rest == [[1, 2]] * (TIMED_STEPS + 1)
+    assert rest == [[1, 2]] * (FEW_TIMED + 1)
 
 
 def test_pauses_count_from_the_call(monkeypatch, tmp_path: Path) -> None:
@@ -482,46 +490,40 @@ def test_checkpoint_restores_every_number(tmp_path: Path) -> None:
 
 # --- processes ---
 
-SHARED = """
-import sys, torch
-from pathlib import Path
-from training.preset import read_preset
-from training.pretrain import pretrain
-from tests_preset import preset
-state = pretrain(preset(), Path(sys.argv[1]))
-import os
-torch.save([p.detach() for p in state.network.parameters()], f"{sys.argv[1]}/rank{os.environ['RANK']}.pt")
-"""
-SHARED_PRESET = """
-from training.preset import read_preset
-def preset():
-    network = {"width": 32, "heads": 4, "feedforward": 64, "decoder_layers": 2, "uncertainty_layers": 1,
-               "dropout": 0.0}
-    return read_preset("ci", {"architecture": "published", "network": network, "pools": [["paper", 1, 60]],
-                              "steps": 5, "log_every": 5, "learning_rate": 1e-3})
-"""
+
+def by_forks(forks: ForkServerContext, folder: Path) -> None:
+    port = joined.free_port()
+    both = [forks.Process(target=joined.share, args=(folder, rank, 2, port)) for rank in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
 
 
-def test_two_processes_equal_one_with_the_joined_batch(tmp_path: Path) -> None:
-    """torchrun with gloo; sums over halves of the batch differ by rounding, not amplified in five steps."""
-    (tmp_path / "shared.py").write_text(SHARED)
-    (tmp_path / "tests_preset.py").write_text(SHARED_PRESET)
-    run = tmp_path / "runs" / "two"
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+def by_torchrun(forks: ForkServerContext, folder: Path) -> None:
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", joined.__file__]
     result = subprocess.run(
-        [sys.executable, *command, str(tmp_path / "shared.py"), str(run)],
+        [sys.executable, *command, str(folder)],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=1800,
     )
     assert result.returncode == 0, result.stderr[-3000:]
+
+
+@pytest.mark.parametrize("start", [by_forks, pytest.param(by_torchrun, marks=pytest.mark.slow)])
+def test_two_processes_equal_one_with_the_joined_batch(
+    start: Callable[[ForkServerContext, Path], None], forks: ForkServerContext, tmp_path: Path
+) -> None:
+    """With gloo; sums over halves of the batch differ by rounding, not amplified in five steps."""
+    run = tmp_path / "runs" / "two"
+    start(forks, run)
     first, second = (torch.load(run / f"rank{rank}.pt", weights_only=True) for rank in (0, 1))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-    namespace: dict = {}
-    exec(SHARED_PRESET, namespace)
-    alone = pretrain(namespace["preset"](), tmp_path / "runs" / "one")
+    alone = pretrain(joined.preset(), tmp_path / "runs" / "one")
     for own, other in zip(first, alone.network.parameters(), strict=True):
         torch.testing.assert_close(own, other.detach(), rtol=1e-4, atol=1e-5)
     rows = [
