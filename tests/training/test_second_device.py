@@ -182,6 +182,8 @@ def test_runs_are_interrupted_and_resumed_on_the_device(name, coarse, monkeypatc
     monkeypatch.setattr(pretraining, "join", lambda device: THERE)
     monkeypatch.setattr(source, "ThreadPoolExecutor", AtOnce)
     monkeypatch.setattr(pretraining, "TIMED_STEPS", 2)
+    monkeypatch.setattr(pretraining, "UNTIMED_STEPS", 1)
+    monkeypatch.setattr(source, "_TRIAL", 200)
     base, changes = PRESETS[name]
     changes = changes | {"pools": [["sparse", 2, 6]], "validation": 4, "samples": 24, "log_every": 3}
     preset = read_preset(base, changes | {"refresh": 2, "steps": 0, "minutes": 1e-6})
