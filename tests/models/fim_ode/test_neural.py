@@ -25,7 +25,7 @@ def model():
 
 
 def noisy_cycle():
-    t = np.linspace(0.0, 12.0, 40)
+    t = np.linspace(0.0, 1.5, 16)  # fits follow the path, evaluation by evaluation
 
     def van_der_pol(x):
         return np.stack([x[:, 1], 0.5 * (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], 1)
@@ -36,7 +36,7 @@ def noisy_cycle():
 
 @pytest.fixture(scope="module")
 def tuned(model):
-    options = {"steps": 4, "every": 2, "learning_rate": 2e-5, "max_seconds": None, "progress": False}
+    options = {"steps": 2, "every": 1, "learning_rate": 2e-5, "max_seconds": None, "progress": False}
     return model.finetune(*noisy_cycle(), **options)
 
 
@@ -54,11 +54,11 @@ def test_it_follows_clean_samples(model):
         field = model.infer(fim_dynsys.Trajectories.from_arrays(states, t))
         error = np.abs(field(states) - states @ truth.T)
         assert np.sqrt((error**2).mean(0)).max() < 0.2 * np.abs(states @ truth.T).max()
-        assert r2_score(states, simulate(field, states[0], t, rtol=1e-4).x[0]) > 0.9
+        assert r2_score(states, simulate(field, states[0], t, rtol=1e-3).x[0]) > 0.9
 
 
 def test_a_model_like_the_others(model, tmp_path):
-    x, t = spiral()
+    x, t = (part[:20] for part in spiral())
     fitted = NeuralFIMODE().fit(x, t)
     assert fitted.max_dim == 3 and fitted.field_.scale(x) is None and len(fitted.equations()) == 2
     fitted.save(tmp_path)
