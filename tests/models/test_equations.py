@@ -22,7 +22,9 @@ def oral(t, ka=1.5, ke=0.08, volume=0.5, dose=4.0):
 
 
 def orbit(f, x0, t, **options):
-    return solve_ivp(f, (t[0], t[-1]), x0, t_eval=t, **({"rtol": 1e-11, "atol": 1e-13} | options)).y.T
+    return solve_ivp(
+        f, (t[0], t[-1]), x0, t_eval=t, **({"method": "DOP853", "rtol": 1e-11, "atol": 1e-13} | options)
+    ).y.T
 
 
 def load(expressions, **options):
@@ -301,7 +303,7 @@ def test_pieces_that_misled_a_fit_are_no_answer(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")  # of draws that several minima fit alike
-@pytest.mark.parametrize("seed", [0, 6, 7])
+@pytest.mark.parametrize("seed", [0, pytest.param(6, marks=pytest.mark.slow), 7])  # of 6: 5 s
 def test_noisy_pieces_hide_no_better_minimum(seed):
     """Pieces leave hardly more than noise of a tenth of the temperature, with numbers that are far off."""
     t, y = reactor(seed, of=lambda x, axis: np.abs(x))
@@ -322,7 +324,7 @@ def test_a_relaxation_oscillator_is_known_as_well_as_its_noise_allows(seed):
     def rates(s, y):
         return [(y[0] - y[0] ** 3 / 3 - y[1] + 0.5) / 0.005, y[0] + 0.7 - 0.8 * y[1]]
 
-    x = orbit(rates, [-1.0, 1.0], t, method="Radau", rtol=1e-9)
+    x = orbit(rates, [-1.0, 1.0], t, method="LSODA")
     y = x * (1 + 0.1 * np.random.default_rng(seed).normal(size=x.shape))
     start = {name: value * (1 / 1.3 if k % 2 else 1.3) for k, (name, value) in enumerate(true.items())}
     model = load(["(v-v**3/3-w+I)/e", "v+a-b*w"], start=start).fit(y, t, feature_names=["v", "w"])

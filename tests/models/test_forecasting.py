@@ -48,7 +48,7 @@ def test_bands_of_a_known_field_hold_the_future_as_often_as_they_say():
     phase = rng.uniform(0, 2 * np.pi, (200, 1)) - t
     truth = np.stack([np.cos(phase), np.sin(phase)], axis=-1)
     seen = Trajectories.from_arrays(list(truth[:, :21] + NOISE * rng.standard_normal((200, 21, 2))), t[:21])
-    members = EnsembleField([field] * 10)
+    members = EnsembleField([field] * 4)
     found = forecast_bands("test", field, members, seen, [1.0], (0.5, 0.9), False, 0)
     held = (found.low.values <= truth[:, -1:]) & (truth[:, -1:] <= found.high.values)
     assert held[0].mean() == pytest.approx(0.5, abs=0.08) and held[1].mean() == pytest.approx(0.9, abs=0.05)

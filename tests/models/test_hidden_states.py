@@ -86,7 +86,8 @@ def test_lorenz_from_one_coordinate():
         rtol=1e-9,
     ).y.T
     y = x[:, :1] + 0.02 * x[:, 0].std() * np.random.default_rng(1).normal(size=(len(t), 1))
-    model = fim_dynsys.load("symbolic", expressions=["a*(y-x)", "x*(r-z)-y", "x*y-b*z"])
+    expressions = ["a*(y-x)", "x*(r-z)-y", "x*y-b*z"]
+    model = fim_dynsys.load("equations", expressions=expressions, n_starts=4)
     model.fit(y, t, observed=["x"], feature_names=["x", "y", "z"])
     close(model, {"a": 10.0, "r": 28.0, "b": 8 / 3})
     np.testing.assert_allclose(model.field_.context.x[0], x, atol=2.0)

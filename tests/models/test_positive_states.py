@@ -17,8 +17,8 @@ def prey_and_hunter(_, y):
     return [y[0] * (1.0 - y[0] / 12.0) - 1.2 * y[1] * eaten, y[1] * (0.55 * eaten - 0.28)]
 
 
-def fitted(seed):
-    rng = np.random.default_rng(seed)
+def fitted():
+    rng = np.random.default_rng(3)
     t = np.r_[0.0, np.sort(rng.uniform(0.0, 60.0, 64))]
     x = solve_ivp(prey_and_hunter, (0, 60), [4.0, 1.0], t_eval=t, rtol=1e-9, atol=1e-11).y.T
     x = np.abs(x * (1.0 + 0.06 * rng.standard_normal(x.shape)))
@@ -28,16 +28,19 @@ def fitted(seed):
 
 @pytest.fixture(scope="module")
 def model():
-    return fitted(1)
+    return fitted()
 
 
-def test_members_that_leave_are_counted():
-    ensemble = fitted(3).ensemble(20)
+@pytest.fixture(scope="module")
+def ensemble(model):
+    return model.ensemble(20)
+
+
+def test_members_that_leave_are_counted(ensemble):
     assert len(ensemble) == 20 and ensemble.left_out > 0
 
 
-def test_members_neither_cross_zero_nor_leave_the_data(model):
-    ensemble = model.ensemble(20)
+def test_members_neither_cross_zero_nor_leave_the_data(model, ensemble):
     ((_, x),) = model.context_.arrays()
     paths = simulate(ensemble, x[0], np.linspace(0.0, 90.0, 200)).x
     assert len(ensemble) == 20
@@ -50,7 +53,7 @@ def test_bands_are_of_positive_amounts(model):
 
 
 def test_cycles_and_basins_stay_positive(model):
-    """A falls to a millionth of its largest value on the cycle, and comes back."""
+    """A falls below a millionth of its largest value on the cycle, and comes back."""
     top = np.nanmax(model.context_.x, axis=(0, 1))
     cycles = limit_cycles(model, {"A": (0.0, top[0]), "R": (0.0, top[1])})
     assert len(cycles.orbits) == 1 and cycles.stable.all()

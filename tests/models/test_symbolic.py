@@ -308,6 +308,11 @@ def given():
     return model, field
 
 
+@pytest.fixture(scope="module")
+def draws(given):
+    return given[0].ensemble(200, seed=1)
+
+
 def test_given_expressions_are_fitted(given):
     model, truth = given
     x = RNG.uniform(0.2, 2.0, size=(20, 2))
@@ -328,21 +333,20 @@ def test_given_expressions_survive_saving(given, tmp_path):
     np.testing.assert_allclose(again.ensemble(1, seed=2)[0](x), model.ensemble(1, seed=2)[0](x), rtol=1e-9)
 
 
-def test_draws_scatter_as_the_posterior_says(given):
+def test_draws_scatter_as_the_posterior_says(given, draws):
     model, truth = given
-    ensemble = model.ensemble(200, seed=1)
     names = sorted(HOLLING_VALUES)
-    draws = np.array([[field.parameters[name] for name in names] for field in ensemble])
+    drawn = np.array([[field.parameters[name] for name in names] for field in draws])
     covariance = np.array(model.field_.fit_info.report["covariance"])
-    np.testing.assert_allclose(draws.std(axis=0), np.sqrt(np.diagonal(covariance)), rtol=0.25)
-    spread = np.abs(draws.mean(axis=0) - [truth.parameters[name] for name in names]) / draws.std(axis=0)
+    np.testing.assert_allclose(drawn.std(axis=0), np.sqrt(np.diagonal(covariance)), rtol=0.25)
+    spread = np.abs(drawn.mean(axis=0) - [truth.parameters[name] for name in names]) / drawn.std(axis=0)
     assert (spread < 4).all()
 
 
-def test_coefficients_have_the_errors_of_the_parameters_behind_them(given, tmp_path):
+def test_coefficients_have_the_errors_of_the_parameters_behind_them(given, draws, tmp_path):
     model, _ = given
     field = model.field_
-    coefficients = [member.coefficients for member in model.ensemble(200, seed=1)]
+    coefficients = [member.coefficients for member in draws]
     np.testing.assert_allclose(np.std(coefficients, axis=0), field.standard_errors, rtol=0.25)
     assert set(field.parameter_errors) == set(HOLLING_VALUES)
     assert all("±" in text for text in model.equations(errors=True))
