@@ -149,10 +149,22 @@ def test_compiling_for_long_is_said_once(tmp_path, patience, given, lines):
         assert len(run.stderr.splitlines()) == said
 
 
-INTERRUPTED = """
+USED_BOTH_WAYS = """
 import signal
 import numpy as np
+from numba import njit
 from fim_dynsys.regression.kernels.compiler import _dispatcher
+from fim_dynsys.regression.kernels.terms import has_shape
+from fim_dynsys.regression.kernels.windows import _first_not_below, neighbour_distances
+
+t = np.arange(5.0)
+distances = neighbour_distances(t, np.array([2.25]), 1)  # which calls the other
+
+@njit
+def foreign(t):
+    return _first_not_below(t, 0.5) + np.zeros(2).sum()
+
+print(distances[0], _first_not_below(t, 1.5), has_shape(8), foreign(t))
 
 class Stop(Exception):
     pass
@@ -180,29 +192,9 @@ print("stopped")
 """
 
 
-def test_a_signal_in_compiled_code_raises_what_its_handler_raises(tmp_path):
-    assert answer(start(INTERRUPTED, tmp_path)) == ["stopped"]
-
-
-USED_BOTH_WAYS = """
-import numpy as np
-from numba import njit
-from fim_dynsys.regression.kernels.terms import has_shape
-from fim_dynsys.regression.kernels.windows import _first_not_below, neighbour_distances
-
-t = np.arange(5.0)
-distances = neighbour_distances(t, np.array([2.25]), 1)  # which calls the other
-
-@njit
-def foreign(t):
-    return _first_not_below(t, 0.5) + np.zeros(2).sum()
-
-print(distances[0], _first_not_below(t, 1.5), has_shape(8), foreign(t))
-"""
-
-
-def test_what_kernels_call_can_be_called_from_python_and_from_others(tmp_path):
-    assert answer(start(USED_BOTH_WAYS, tmp_path)) == ["0.25 2 True 1.0"]
+def test_kernels_are_called_from_everywhere_and_raise_what_a_handler_of_signals_raises(tmp_path):
+    """From Python, from each other and from a user's compiled code, all in one process."""
+    assert answer(start(USED_BOTH_WAYS, tmp_path)) == ["0.25 2 True 1.0", "stopped"]
 
 
 RECORDS = """

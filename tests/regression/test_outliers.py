@@ -1,5 +1,7 @@
 """Outliers beside their neighbours and about a path."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -63,14 +65,15 @@ def goldbeter(_, s):
     return [3.19 - 65.0 * out + 500.0 * back + s[1] - 10.0 * s[0], 65.0 * out - 500.0 * back - s[1]]
 
 
+@cache
 def recorded(rates, start, end, n):
     t = np.linspace(0.0, end, n)
-    x = solve_ivp(rates, (0.0, end), start, "Radau", t, rtol=1e-9, atol=1e-11).y.T
+    x = solve_ivp(rates, (0.0, end), start, "LSODA", t, rtol=1e-9, atol=1e-11).y.T
     return Trajectories.from_arrays(x, t)
 
 
-FAST = [(lienard, [2.0, 0.0], 120.0, 300), (hindmarsh_rose, [-1.0, 0.0, 2.8], 300.0, 400)]
-FAST += [(goldbeter, [0.5, 1.0], 8.0, n) for n in (100, 200)]
+FAST = [(lienard, (2.0, 0.0), 120.0, 300), (hindmarsh_rose, (-1.0, 0.0, 2.8), 300.0, 400)]
+FAST += [(goldbeter, (0.5, 1.0), 8.0, n) for n in (100, 200)]
 
 
 @pytest.mark.parametrize("system", FAST)

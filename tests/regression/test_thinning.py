@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import fim_dynsys
+from fim_dynsys.models import equations_parts
+from fim_dynsys.regression import thinning
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.splines import gcv_spline
 from fim_dynsys.regression.thinning import MANY, thin
@@ -85,15 +87,25 @@ def test_splines_of_dense_samples(n):
     ("name", "options"),
     [
         ("sindy-strong", {"degree": 1, "refined": 1}),
-        ("fim-ode", {}),
+        pytest.param("fim-ode", {}, marks=pytest.mark.slow),
         pytest.param("auto", {"effort": "fast"}, marks=pytest.mark.slow),
     ],
 )
 def test_a_hundred_thousand_samples_are_fitted(name, options):
-    t, x = oscillation(100_000)
-    field = fim_dynsys.load(name, **options).fit(x, t).field_
+    check_rotation(fim_dynsys.load(name, **options).fit(*oscillation(100_000)[::-1]))
+
+
+def test_five_times_as_many_samples_as_the_limit_are_fitted(monkeypatch):
+    """As a hundred thousand are, at a lower limit."""
+    limit = MANY // 5
+    for module in (thinning, equations_parts):
+        monkeypatch.setattr(module, "MANY", limit)
+    check_rotation(fim_dynsys.load("fim-ode").fit(*oscillation(5 * limit)[::-1]))
+
+
+def check_rotation(model):
     rate = 0.6 * np.pi
     points = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     np.testing.assert_allclose(
-        field(points), rate * np.stack([points[:, 1], -points[:, 0]], axis=1), atol=5e-3
+        model.field_(points), rate * np.stack([points[:, 1], -points[:, 0]], axis=1), atol=5e-3
     )
