@@ -277,7 +277,7 @@ def test_observed_columns_are_compared_with_what_the_fit_says_of_them(observed, 
     field = fim_dynsys.SymbolicField(rates, {"b": 0.001, "g": 0.3})
     s, i = fim_dynsys.simulate(field, [990.0, 10.0], t).x[0].T
     columns = {"i": i, "s": s, "s+i": s + i}
-    model = fim_dynsys.load("equations", expressions=rates, n_starts=5, start={"b": 0.002, "g": 0.2})
+    model = fim_dynsys.load("equations", expressions=rates, n_starts=2, start={"b": 0.002, "g": 0.2})
     model.fit(np.column_stack([columns[name] for name in observed]), t, observed=observed)
     assert model.field_.fit_info.path_r2 > 0.999
     found = Page(write_report(model, tmp_path / "page.html").read_text(encoding="utf-8"))
