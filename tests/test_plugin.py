@@ -87,8 +87,8 @@ print(again.name, round(float(again.predict([1.0])[0]), 3))
 """
 
 
-def _run(arguments, **environment):
-    run = subprocess.run(arguments, capture_output=True, text=True, env=os.environ | environment)
+def _run(arguments, cwd=None, **environment):
+    run = subprocess.run(arguments, capture_output=True, text=True, cwd=cwd, env=os.environ | environment)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
 
@@ -105,8 +105,8 @@ def site(tmp_path_factory):
     wheels, folder = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     offline = {"PIP_NO_INDEX": "1"}
-    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels)]
-    _run([*pip, "wheel", *options, str(source)], **offline)
+    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    _run([sys.executable, "-c", build, str(wheels)], cwd=source)
     (wheel,) = wheels.glob("*.whl")
     _run([*pip, "install", "--no-deps", "--target", str(folder), str(wheel)], **offline)
     return folder

@@ -13,6 +13,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# What pip calls, without its processes.
+BUILD = """
+import sys
+from setuptools import build_meta
+
+folder = sys.argv[1]  # which setuptools changes
+build_meta.build_wheel(folder)
+build_meta.build_sdist(folder)
+"""
+
 # One process for all that needs no torch: its parts are told apart by the lines of dashes.
 OUTSIDE = """
 import sys
@@ -84,12 +94,13 @@ def _run(*command, **options):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built without isolation from a copy of the sources (no stale build folder can leak in)."""
+    """The wheel, with the source distribution beside it, built from a copy of the sources.
+
+    No stale build folder can leak in; no isolation, as that would need the network.
+    """
     folder = tmp_path_factory.mktemp("wheel")
     shutil.copytree(ROOT, folder / "source", ignore=_not_source)
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet")
-    options = ("--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", str(folder))
-    _run(*pip, *options, str(folder / "source"), cwd=folder)
+    _run(sys.executable, "-c", BUILD, str(folder), cwd=folder / "source")
     (built,) = folder.glob("*.whl")
     return built
 
@@ -135,8 +146,6 @@ def test_holds_every_file_of_the_package(wheel):
 
 def test_the_source_distribution_is_the_package_and_what_describes_it(wheel):
     source = wheel.parent / "source"
-    build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
-    _run(sys.executable, "-c", build, str(wheel.parent), cwd=source)
     (built,) = wheel.parent.glob("*.tar.gz")
     with tarfile.open(built) as packed:
         names = {member.name.split("/", 1)[1] for member in packed.getmembers() if member.isfile()}
