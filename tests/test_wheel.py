@@ -25,6 +25,7 @@ build_meta.build_sdist(folder)
 
 # One process for all that needs no torch: its parts are told apart by the lines of dashes.
 OUTSIDE = """
+import runpy
 import sys
 from pathlib import Path
 
@@ -32,7 +33,6 @@ import numpy as np
 
 import fim_dynsys
 from fim_dynsys import analyze
-from fim_dynsys.__main__ import main
 
 assert Path(fim_dynsys.__file__).is_relative_to(Path({site!r})), fim_dynsys.__file__
 t = np.linspace(0.0, 6.0, 120)
@@ -45,7 +45,13 @@ assert model.card().startswith(f"# Model card: fim-ode {{model.operator.version}
 print("error", np.abs(path.x[0] - exact).max())
 print("----")
 
-main(["available"])
+sys.argv[1:] = ["available"]
+try:
+    runpy.run_module("fim_dynsys", run_name="__main__")  # as python -m does
+except SystemExit as end:
+    assert not end.code, end
+else:
+    raise AssertionError("expected an exit status")
 print("----")
 
 class NoTorch:
