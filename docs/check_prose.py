@@ -96,18 +96,16 @@ def problems(page: Path, banned: re.Pattern) -> Iterator[tuple[int, str, str]]:
 
 def visible(source: str, docstrings: bool) -> Iterator[tuple[int, str]]:
     """(line, text) of what a module may print, and of its public docstrings."""
-    tree = ast.parse(source)
-    documented = [
-        node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-    ]
+    nodes = list(ast.walk(ast.parse(source)))
+    documented = [node for node in nodes if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
     of_contributors, of_users = set(), set()
-    for node in ast.walk(tree):  # such as the description of a constant below it
+    for node in nodes:  # such as the description of a constant below it
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             (of_users if docstrings else of_contributors).add(node.value)
     for node in documented:
         if getattr(node, "name", "").startswith("_") and ast.get_docstring(node) is not None:
             of_contributors.add(node.body[0].value)
-    for node in ast.walk(tree):
+    for node in nodes:
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)) or node in of_contributors:
             continue
         text = node.value

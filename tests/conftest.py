@@ -1,5 +1,6 @@
 """What all tests share: reproducible fuzzing, and a fixture without network."""
 
+import gc
 import socket
 import sys
 
@@ -10,6 +11,14 @@ from hypothesis import settings
 # Fuzzing draws the same examples on each run, so that a failure is one for everybody.
 settings.register_profile("suite", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.load_profile("suite")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection():
+    """The garbage collector rests: modules and tests stay, and it would look at all of them again."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 class NetworkUsed(RuntimeError):

@@ -76,9 +76,10 @@ def test_fit_prints_equations_quality_and_a_held_out_score(pendulum, capsys):
     assert said.out.startswith("x' = ") and "path R2 1" in said.out
     assert "(last 20 % held out: forecast error" in said.out
     assert said.err.startswith("pendulum.csv: read 241 samples of x, v\n")
-    assert run("fit", pendulum, "--model", "sindy-strong", "-q", "--held-out", 0) == 0
+    assert run("fit", pendulum, "--model", "sindy-strong", "-q", "--held-out", 0, "--forecast", 3) == 0
     said = capsys.readouterr()
     assert said.err == "" and "(no part was held out)" in said.out
+    assert "forecast, with 90 % bands" in said.out
 
 
 def test_standard_input(pendulum, monkeypatch, capsys):
@@ -536,11 +537,6 @@ def test_what_is_kept_does_not_wait_for_what_may_fail(driven_decay, tmp_path, ca
     )  # needs inputs later
     assert "forecast" in capsys.readouterr().err
     assert fim_dynsys.load_fitted(out).parameters_["k"] == pytest.approx(0.5, rel=1e-5)
-
-
-def test_quiet_prints_the_forecast(pendulum, capsys):
-    assert run("fit", pendulum, "--model", "sindy-strong", "-q", "--forecast", 3) == 0
-    assert "forecast, with 90 % bands" in capsys.readouterr().out
 
 
 def test_a_file_is_no_folder(pendulum, capsys):

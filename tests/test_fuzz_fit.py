@@ -72,7 +72,7 @@ def _only_our_errors(name, x, t, names=None):
     return model
 
 
-FEW = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -83,7 +83,7 @@ def test_anything_is_fitted_or_refused(name, x, t, names):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(FEW, max_examples=15)  # a search over candidates takes half a second on such data
+@settings(FEW, max_examples=10)  # a search over candidates takes half a second on such data
 @given(data=observations())
 def test_hard_observations_are_fitted_or_refused(name, data):
     _only_our_errors(name, *data)

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from fim_dynsys.trajectories.container import Trajectories
 
 SETTINGS = settings(
-    max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 
 shapes = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)

@@ -207,69 +207,69 @@ def test_training_stands_on_its_own(name):
 # ---------------------------------------------------------------------- laziness
 
 FRESH = """
-import sys, time
+import json, sys, time
+
+def loaded():
+    return sorted({name.split(".")[0] for name in sys.modules})
+
 start = time.process_time()
 import fim_dynsys
-spent = time.process_time() - start
-loaded = sorted({name.split(".")[0] for name in sys.modules})
-import json
-print(json.dumps({"spent": spent, "loaded": loaded}))
-"""
-
-
-def _fresh(code: str) -> dict:
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    return json.loads(run.stdout)
-
-
-def test_importing_the_package_is_cheap():
-    result = _fresh(FRESH)
-    heavy = {"torch", "pysindy", "matplotlib", "xarray", "scipy", "numpy", "sklearn", "pandas", "sympy"}
-    assert heavy & set(result["loaded"]) == set()
-    assert result["spent"] < 0.3
-
-
-def test_listing_models_imports_none():
-    code = FRESH.replace("import fim_dynsys\n", "import fim_dynsys\nfim_dynsys.available()\n", 1)
-    heavy = {"torch", "pysindy", "matplotlib", "xarray", "scipy", "sklearn"}
-    assert heavy & set(_fresh(code)["loaded"]) == set()
-
-
-def test_terms_need_numpy_only():
-    """The training loop builds dictionaries where neither scipy nor xarray is installed."""
-    loaded = _fresh(FRESH.replace("import fim_dynsys\n", "import fim_dynsys.fields.terms\n", 1))["loaded"]
-    assert "numpy" in loaded
-    assert {"scipy", "xarray", "pandas", "sympy", "torch", "sklearn"} & set(loaded) == set()
-
-
-EVERY_ANALYSIS = """
-import fim_dynsys
+said = {"seconds": time.process_time() - start, "import": loaded()}
+import fim_dynsys.fields.terms
+said["terms"] = loaded()
+fim_dynsys.available()
+said["available"] = loaded()
+said["systems"] = len(fim_dynsys.systems.development())
+said["catalogue"] = loaded()
 fim_dynsys.load("sindy")
 fim_dynsys.distill
 for name in fim_dynsys.analyze.__all__:
     getattr(fim_dynsys.analyze, name)
+said["analyses"] = loaded()
+print(json.dumps(said))
 """
 
 
-def test_analysis_of_fields_needs_no_torch():
-    code = FRESH.replace("import fim_dynsys\n", EVERY_ANALYSIS, 1)
-    assert {"torch", "matplotlib"} & set(_fresh(code)["loaded"]) == set()
+@pytest.fixture(scope="module")
+def fresh():
+    """Packages that one new interpreter has loaded after steps of growing needs, and seconds of the first."""
+    run = subprocess.run([sys.executable, "-c", FRESH], cwd=ROOT, capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
 
 
-ALL_NAMES = """
-import importlib, json, pkgutil
-import fim_dynsys
-for module in pkgutil.walk_packages(fim_dynsys.__path__, "fim_dynsys."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
-print(json.dumps({name: type(getattr(fim_dynsys, name)).__name__ for name in fim_dynsys.__all__}))
-"""
+def test_importing_the_package_is_cheap(fresh):
+    heavy = {"torch", "pysindy", "matplotlib", "xarray", "scipy", "numpy", "sklearn", "pandas", "sympy"}
+    assert heavy & set(fresh["import"]) == set()
+    assert fresh["seconds"] < 0.3
+
+
+def test_terms_need_numpy_only(fresh):
+    """The training loop builds dictionaries where neither scipy nor xarray is installed."""
+    assert "numpy" in fresh["terms"]
+    assert {"scipy", "xarray", "pandas", "sympy", "torch", "sklearn"} & set(fresh["terms"]) == set()
+
+
+def test_listing_models_imports_none(fresh):
+    heavy = {"torch", "pysindy", "matplotlib", "xarray", "scipy", "sklearn"}
+    assert heavy & set(fresh["available"]) == set()
+
+
+def test_the_catalogue_opens_without_sympy(fresh):
+    assert fresh["systems"] == len(fim_dynsys.systems.development())
+    assert "sympy" not in fresh["catalogue"]
+
+
+def test_analysis_of_fields_needs_no_torch(fresh):
+    assert "scipy" in fresh["analyses"]
+    assert {"torch", "matplotlib"} & set(fresh["analyses"]) == set()
 
 
 def test_no_submodule_hides_a_public_name():
     """Importing a submodule sets an attribute of the package, which must not replace a function."""
-    kinds = _fresh(ALL_NAMES)
-    assert set(kinds) == set(fim_dynsys.__all__)
+    for name in MODULES:
+        if not name.endswith("__main__"):
+            importlib.import_module(name)
+    kinds = {name: type(getattr(fim_dynsys, name)).__name__ for name in fim_dynsys.__all__}
     assert "module" not in kinds.values()
     files = {module.name for module in pkgutil.iter_modules(fim_dynsys.__path__)}
     assert files & set(fim_dynsys.__all__) == set()

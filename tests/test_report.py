@@ -17,6 +17,7 @@ import fim_dynsys
 from fim_dynsys import Trajectories
 from fim_dynsys import __main__ as cli
 from fim_dynsys.errors import DataWarning
+from fim_dynsys.plot.canvas import Drawing
 from fim_dynsys.report import write_report
 
 VOID = {"img", "meta", "br", "hr"}
@@ -213,6 +214,13 @@ def test_one_state_has_no_cycles_and_lost_samples_are_counted(tmp_path):
     assert "DataWarning" not in found.text  # that of the fit belongs to the fit
 
 
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """A page without pictures, which take most of its time, for tests of its tables."""
+    monkeypatch.setattr(Drawing, "png", lambda _: b"")
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_a_folder_without_record_says_so(page, tmp_path, data, capsys):
     fim_dynsys.load("sindy").fit(data).save(tmp_path / "saved")
     assert cli.main(["analyze", str(tmp_path / "saved"), "--report", str(tmp_path / "r.html")]) == 0
@@ -221,6 +229,7 @@ def test_a_folder_without_record_says_so(page, tmp_path, data, capsys):
     assert capsys.readouterr().out == f"{tmp_path / 'r.html'} written\n"
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_record_of_another_fit_is_not_believed(page, tmp_path):
     """The record of the command line stays in the folder when a model is saved there later."""
     folder = tmp_path / "fitted"
@@ -271,13 +280,14 @@ def test_malformed_regions_are_refused(region, capsys):
     assert f"expected STATE=LOW:HIGH, got '{region}'" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("observed", [["i"], ["i", "s"], ["s+i", "i"]])
 def test_observed_columns_are_compared_with_what_the_fit_says_of_them(observed, tmp_path):
     rates, t = {"s": "-b*s*i", "i": "b*s*i-g*i"}, np.linspace(0.0, 20.0, 41)
     field = fim_dynsys.SymbolicField(rates, {"b": 0.001, "g": 0.3})
     s, i = fim_dynsys.simulate(field, [990.0, 10.0], t).x[0].T
     columns = {"i": i, "s": s, "s+i": s + i}
-    model = fim_dynsys.load("equations", expressions=rates, n_starts=5, start={"b": 0.002, "g": 0.2})
+    model = fim_dynsys.load("equations", expressions=rates, n_starts=2, start={"b": 0.002, "g": 0.2})
     model.fit(np.column_stack([columns[name] for name in observed]), t, observed=observed)
     assert model.field_.fit_info.path_r2 > 0.999
     found = Page(write_report(model, tmp_path / "page.html").read_text(encoding="utf-8"))

@@ -1,8 +1,6 @@
 """The catalogue of systems: truths, trajectories, and that the development split is new to ODEBench."""
 
 import pickle
-import subprocess
-import sys
 import tomllib
 from functools import cache
 from itertools import permutations
@@ -286,16 +284,6 @@ def test_messages():
         systems.get("lorenz").with_parameters(r=1.0)
     with pytest.raises(ValueError, match=r"lorenz: expected one of the truths .*'lyapunov'.*, got 'period'"):
         systems.get("lorenz").truth("period")
-
-
-def test_the_catalogue_opens_without_sympy():
-    code = (
-        "import sys; from fim_dynsys import systems; n = len(systems.development()); "
-        "assert 'sympy' not in sys.modules; print(n)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    assert int(result.stdout) == len(systems.development())
 
 
 # --- Truths -------------------------------------------------------------------------------------------------

@@ -13,12 +13,26 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# What pip calls, without its processes.
+BUILD = """
+import sys
+from setuptools import build_meta
+
+folder = sys.argv[1]  # which setuptools changes
+build_meta.build_wheel(folder)
+build_meta.build_sdist(folder)
+"""
+
+# One process for all that needs no torch: its parts are told apart by the lines of dashes.
 OUTSIDE = """
+import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
 
 import fim_dynsys
+from fim_dynsys import analyze
 
 assert Path(fim_dynsys.__file__).is_relative_to(Path({site!r})), fim_dynsys.__file__
 t = np.linspace(0.0, 6.0, 120)
@@ -29,6 +43,39 @@ path = fim_dynsys.simulate(model.field_, x[0], later)
 exact = np.stack([np.cos(2.0 * later), -2.0 * np.sin(2.0 * later)], axis=-1)
 assert model.card().startswith(f"# Model card: fim-ode {{model.operator.version}}")
 print("error", np.abs(path.x[0] - exact).max())
+print("----")
+
+sys.argv[1:] = ["available"]
+try:
+    runpy.run_module("fim_dynsys", run_name="__main__")  # as python -m does
+except SystemExit as end:
+    assert not end.code, end
+else:
+    raise AssertionError("expected an exit status")
+print("----")
+
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch" or name.startswith("torch."):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+assert "torch" not in sys.modules
+sys.meta_path.insert(0, NoTorch())
+for name in ("fim-ode", "sindy"):
+    options = {{"refine": False}} if name == "fim-ode" else {{}}
+    data = x + 1e-9 * np.random.default_rng(0).standard_normal(x.shape)
+    model = fim_dynsys.load(name, **options).fit(data, t)
+    assert len(analyze.fixed_points(model, [(-1, 1), (-2, 2)])) == 1, name
+cases = ("fim-ode-published", {{}}), ("fim-ode-neural", {{}}), ("fim-ode", {{"device": "cuda"}})
+for name, options in cases:
+    try:
+        fim_dynsys.load(name, **options)
+    except fim_dynsys.errors.MissingPackageError as error:
+        assert name in str(error) and 'pip install "fim-dynsys[torch]"' in str(error), error
+    else:
+        raise AssertionError(name)
+assert "torch" not in sys.modules
+print("without torch")
 """
 
 
@@ -53,12 +100,13 @@ def _run(*command, **options):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built without isolation from a copy of the sources (no stale build folder can leak in)."""
+    """The wheel, with the source distribution beside it, built from a copy of the sources.
+
+    No stale build folder can leak in; no isolation, as that would need the network.
+    """
     folder = tmp_path_factory.mktemp("wheel")
     shutil.copytree(ROOT, folder / "source", ignore=_not_source)
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet")
-    options = ("--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", str(folder))
-    _run(*pip, *options, str(folder / "source"), cwd=folder)
+    _run(sys.executable, "-c", BUILD, str(folder), cwd=folder / "source")
     (built,) = folder.glob("*.whl")
     return built
 
@@ -104,8 +152,6 @@ def test_holds_every_file_of_the_package(wheel):
 
 def test_the_source_distribution_is_the_package_and_what_describes_it(wheel):
     source = wheel.parent / "source"
-    build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
-    _run(sys.executable, "-c", build, str(wheel.parent), cwd=source)
     (built,) = wheel.parent.glob("*.tar.gz")
     with tarfile.open(built) as packed:
         names = {member.name.split("/", 1)[1] for member in packed.getmembers() if member.isfile()}
@@ -126,48 +172,26 @@ def test_carries_weights(wheel):
     assert all(1_000 < size < 2**24 for size in sizes.values()), sizes
 
 
-def test_runs_outside_the_checkout(site, tmp_path):
+@pytest.fixture(scope="module")
+def said(site, tmp_path_factory):
+    """What a process away from the checkout prints, in three parts."""
+    folder = tmp_path_factory.mktemp("outside")
+    return _outside(site, folder, "-c", OUTSIDE.format(site=str(site))).split("----\n")
+
+
+def test_runs_outside_the_checkout(said):
     """A clean harmonic oscillator is in the dictionary: the inferred field must follow it past the data."""
-    output = _outside(site, tmp_path, "-c", OUTSIDE.format(site=str(site)))
-    assert float(output.split("error")[1]) < 1e-2
+    assert float(said[0].split("error")[1]) < 1e-2
 
 
-WITHOUT_TORCH = """
-import sys
-
-class NoTorch:
-    def find_spec(self, name, path=None, target=None):
-        if name == "torch" or name.startswith("torch."):
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, NoTorch())
-import numpy as np
-import fim_dynsys
-from fim_dynsys import analyze
-
-t = np.linspace(0.0, 6.0, 60)
-x = np.stack([np.cos(2.0 * t), -2.0 * np.sin(2.0 * t)], axis=-1)
-x += 1e-9 * np.random.default_rng(0).standard_normal(x.shape)
-for name in ("fim-ode", "sindy"):
-    options = {{"refine": False}} if name == "fim-ode" else {{}}
-    model = fim_dynsys.load(name, **options).fit(x, t)
-    assert len(analyze.fixed_points(model, [(-1, 1), (-2, 2)])) == 1, name
-cases = ("fim-ode-published", {{}}), ("fim-ode-neural", {{}}), ("fim-ode", {{"device": "cuda"}})
-for name, options in cases:
-    try:
-        fim_dynsys.load(name, **options)
-    except fim_dynsys.errors.MissingPackageError as error:
-        assert name in str(error) and 'pip install "fim-dynsys[torch]"' in str(error), error
-    else:
-        raise AssertionError(name)
-assert "torch" not in sys.modules
-print("without torch", fim_dynsys.__file__.startswith({site!r}))
-"""
+def test_command_line_outside_the_checkout(said):
+    for name in ("fim-ode", "fim-ode-published", "fim-ode-neural", "sindy", "sindy-strong"):
+        assert name in said[1]
 
 
-def test_runs_without_torch(site, tmp_path):
+def test_runs_without_torch(said):
     """The models that need torch name the command that installs it; everything else works."""
-    assert "without torch True" in _outside(site, tmp_path, "-c", WITHOUT_TORCH.format(site=str(site)))
+    assert said[2] == "without torch\n"
 
 
 MACHINE_CODE = """
@@ -226,9 +250,3 @@ def test_every_public_function_runs_outside_the_checkout(site, tmp_path):
     shutil.copy(ROOT / "tests" / "smoke.py", script)
     said = _outside(site, tmp_path, str(script), str(site))
     assert "0 failed, 0 warnings" in said
-
-
-def test_command_line_outside_the_checkout(site, tmp_path):
-    output = _outside(site, tmp_path, "-m", "fim_dynsys", "available")
-    for name in ("fim-ode", "fim-ode-published", "fim-ode-neural", "sindy", "sindy-strong"):
-        assert name in output

@@ -422,6 +422,13 @@ def test_time_curve_weighs_settings_alike():
     assert curve["infer_seconds_median"].tolist() == [3.5, 3.5]
 
 
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Tables alone are written: pictures take most of a command's time."""
+    monkeypatch.setattr(report, "draw", lambda *_: None)
+    monkeypatch.setattr(time_curve, "draw_time", lambda *_: None)
+
+
 def test_command_line_writes_what_the_records_say(tmp_path, capsys):
     benchmark = cli.Benchmark(
         "toy", "Toy", lambda: PROBLEMS, {"exact": ExactRow}, ("exact", "constant"), ("exact",)
@@ -447,6 +454,7 @@ def test_command_line_writes_what_the_records_say(tmp_path, capsys):
     assert "100.0 / 100.0" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_rendering_again_gives_the_same_tables(tmp_path):
     rows = {"exact": ExactRow, "still": lambda: ConstantRow("still")}
     benchmark = cli.Benchmark("toy", "Toy", lambda: PROBLEMS, rows, ("exact", "still"), ())
@@ -462,6 +470,7 @@ def test_rendering_again_gives_the_same_tables(tmp_path):
     )  # both initial conditions: systems, settings, tasks
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_folders_of_results_are_reported_on_together(tmp_path):
     rows = {"exact": ExactRow, "still": lambda: ConstantRow("still")}
     benchmark = cli.Benchmark("toy", "Toy", lambda: PROBLEMS, rows, ("exact", "still"), ())
