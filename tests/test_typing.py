@@ -85,6 +85,7 @@ def test_mypy_finds_no_error_in_a_users_script(script):
     assert len(found) == 1 and wrong.name in found[0] and '"Auto" has no attribute "fitt"' in found[0]
 
 
+@pytest.mark.lint
 def test_pyright_finds_no_error_in_a_users_script(script):
     """By basedpyright, pyright with its engine in the wheel: pyright's own downloads it from npm."""
     pytest.importorskip("basedpyright", reason=EXTRA)

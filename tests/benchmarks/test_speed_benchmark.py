@@ -84,6 +84,7 @@ def test_table_is_written_with_machine_and_commit(tmp_path, monkeypatch, capsys)
     assert "3.142" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_cost_against_samples_is_measured_in_processes_of_their_own():
     rows = measurements.samples(1, sizes=(500,), names=("sindy-strong",), dims=(2,))
     assert [row.unit for row in rows] == ["ms", "MB", "ms", "MB"]
