@@ -482,7 +482,9 @@ class Dictionary:
         return dictionary, np.where(coefficients == 0.0, 0.0, rescaled)
 
 
-def reordered(dictionary: Dictionary, states: np.ndarray) -> tuple[Dictionary, np.ndarray]:
+def reordered(
+    dictionary: Dictionary, states: np.ndarray, dim: int | None = None
+) -> tuple[Dictionary, np.ndarray]:
     """The same terms of states in another order, sorted as `Dictionary.polynomial` sorts them.
 
     Parameters
@@ -491,6 +493,8 @@ def reordered(dictionary: Dictionary, states: np.ndarray) -> tuple[Dictionary, n
         Terms of the states as they are.
     states : array (d,) of int
         Their new places.
+    dim : int, optional
+        Number of states there; default as many as there are.
 
     Returns
     -------
@@ -499,7 +503,8 @@ def reordered(dictionary: Dictionary, states: np.ndarray) -> tuple[Dictionary, n
     rows : array (m,) of int
         Which of the given terms each one is.
     """
-    exponents = np.empty_like(dictionary.exponents)
+    shape = (len(dictionary), dictionary.dim if dim is None else dim)
+    exponents = np.zeros(shape, dictionary.exponents.dtype)
     exponents[:, states] = dictionary.exponents
     rows = np.lexsort((*-exponents.T[::-1], exponents.sum(axis=1), dictionary.kind > 0))
     coordinate = np.where(dictionary.kind > 0, states[dictionary.coordinate], 0)

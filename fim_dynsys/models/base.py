@@ -188,6 +188,11 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     def infer(self, trajectories: Trajectories) -> VectorField:
         """Infer the field behind `trajectories`, leaving the model itself as it is."""
 
+    @property
+    def _fits_without_still_states(self) -> bool:
+        """Whether states that never change take no part in the equations of others."""
+        return False
+
     def infer_many(self, contexts: Sequence[Trajectories]) -> list[VectorField]:
         """Infer one field for each element of `contexts`, a list of Trajectories."""
         return [self.infer(context) for context in contexts]
@@ -680,7 +685,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         constant = np.nanmax(values, axis=0) == np.nanmin(values, axis=0)
         if constant.any():
             names = ", ".join(np.asarray(trajectories.state_names, dtype=object)[constant])
-            remedy = " Leave it out: it may spoil the equations of others." if not constant.all() else ""
+            spoilt = not (constant.all() or self._fits_without_still_states)
+            remedy = " Leave it out: it may spoil the equations of others." if spoilt else ""
             warn(
                 f"{self._caller}: constant over all observations: {names}; nothing can be learnt about how "
                 f"the field depends on it.{remedy}",

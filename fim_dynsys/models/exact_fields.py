@@ -25,11 +25,9 @@ def with_relations(
     Multiples of these could be added to the right-hand sides: the samples do not determine them.
     """
     path = np.concatenate(model.fit.paths) * observations.scale
-    seen = np.empty_like(path)
-    seen[:, order.states] = path
-    names = np.empty(path.shape[1], dtype=object)
-    names[order.states] = order.trajectories.state_names
-    found = relations(seen, list(names))
+    states = np.sort(order.states)
+    names = [order.trajectories.state_names[k] for k in np.argsort(order.states)]
+    found = relations(order.whole(path)[:, states], names)
     if not found:
         return inference
     note = f"not determined by these data: multiples of what holds along them, {' and '.join(found)}"

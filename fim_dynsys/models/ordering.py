@@ -11,7 +11,7 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.terms import Dictionary, reordered
 from fim_dynsys.regression.criteria import Known, Noise
-from fim_dynsys.regression.dimensionless import dimensionless
+from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.trajectories.container import Trajectories
 
 
@@ -23,6 +23,9 @@ class CanonicalOrder:
     drawn from; searches decide between near equals. States are sorted by their first values and means, then
     trajectories by number of samples, span and the same of each state.
 
+    States that never change say nothing of the others, yet would multiply the terms among which a search
+    chooses. They may be left out; in fields their rates are zero, and no term has them.
+
     Attributes
     ----------
     trajectories : Trajectories
@@ -31,32 +34,49 @@ class CanonicalOrder:
         Which of the given states each one is.
     numbers : array (K,) of int
         Which of the given trajectories each one is.
+    given : array (D,)
+        One state with all that were given, by which those that were left out are known.
     """
 
     trajectories: Trajectories
     states: np.ndarray
     numbers: np.ndarray
+    given: np.ndarray
 
     @classmethod
-    def of(cls, trajectories: Trajectories) -> Self:
-        """Sort complete trajectories."""
+    def of(cls, trajectories: Trajectories, changing: bool = False) -> Self:
+        """Sort complete trajectories; ``changing`` leaves states out that never change, unless none does."""
         samples = dimensionless(trajectories.arrays()).samples
         marks = [[(float(column[0]), float(column.mean())) for column in x.T.copy()] for _, x in samples]
-        states = sorted(range(trajectories.dim), key=lambda i: sorted(each[i] for each in marks))
+        out = still(trajectories.arrays()) if changing else np.zeros(trajectories.dim, bool)
+        among = np.flatnonzero(out.all() | ~out).tolist()
+        states = sorted(among, key=lambda i: sorted(each[i] for each in marks))
         numbers = sorted(
             range(len(samples)),
             key=lambda k: (len(samples[k][0]), samples[k][0][-1], [marks[k][i] for i in states]),
         )
         if numbers != list(range(len(numbers))):
             trajectories = trajectories[numbers]
-        if states != list(range(len(states))):
+        given = trajectories.arrays()[0][1][0]
+        if states != list(range(trajectories.dim)):
             trajectories = trajectories.select_states([trajectories.state_names[i] for i in states])
-        return cls(trajectories, np.array(states), np.array(numbers))
+        return cls(trajectories, np.array(states), np.array(numbers), given)
 
     @classmethod
     def as_given(cls, trajectories: Trajectories) -> Self:
         """Complete trajectories in their own order."""
-        return cls(trajectories, np.arange(trajectories.dim), np.arange(len(trajectories)))
+        given = trajectories.arrays()[0][1][0]
+        return cls(trajectories, np.arange(trajectories.dim), np.arange(len(trajectories)), given)
+
+    def left_out(self, names: Sequence[str]) -> list[str]:
+        """Those of the given states (D,) that the sorted ones lack."""
+        return [name for k, name in enumerate(names) if k not in self.states]
+
+    def whole(self, states: np.ndarray) -> np.ndarray:
+        """All given coordinates (n, D) of states (n, d) in the sorted order."""
+        x = np.tile(self.given, (len(states), 1))
+        x[:, self.states] = states
+        return x
 
     @overload
     def field(self, found: DictionaryField, context: Trajectories) -> DictionaryField: ...
@@ -87,17 +107,20 @@ class CanonicalOrder:
         starts, noise = info.initial_states, info.noise_level
         if starts is not None:
             every = len(self.numbers) == len(context) and self._from_the_first(context)
-            starts = starts[np.ix_(self._place(self.numbers), self._place(self.states))] if every else None
+            starts = self.whole(starts)[np.argsort(self.numbers)] if every else None
         if noise is not None:
-            noise = noise[self._place(self.states)]
+            noise = self._of_states(noise)
         info = replace(info, initial_states=starts, noise_level=noise)
         if isinstance(found, LocalField):
-            place = self._place(self.states)
-            samples, lengths = (found.states[:, place], found.slopes[:, place]), found.lengths[place]
+            samples, lengths = (
+                (self.whole(found.states), self._of_states(found.slopes)),
+                np.ones(len(self.given)),
+            )
+            lengths[self.states] = found.lengths
             return LocalField(*samples, lengths, found.ridge, found.rate, context=context, fit_info=info)
         terms_of = found.extended if isinstance(found, DrivenField) else found
         assert isinstance(terms_of, DictionaryField)
-        terms = reordered(terms_of.dictionary, self._coordinates(terms_of.dictionary))[0]
+        terms = self._terms(terms_of.dictionary)[0]
         coefficients = self.coefficients(terms_of.dictionary, terms_of.coefficients)
         if isinstance(found, DrivenField):
             return DrivenField.of(terms, coefficients, context, info)
@@ -117,36 +140,38 @@ class CanonicalOrder:
 
     def coefficients(self, dictionary: Dictionary, values: np.ndarray) -> np.ndarray:
         """Numbers (..., m, d) of each term and state, both as in `field`."""
-        states = self._coordinates(dictionary)
-        _, rows = reordered(dictionary, states)
-        return values[..., rows, :][..., self._place(states[: values.shape[-1]])]
+        _, rows = self._terms(dictionary)
+        return self._of_states(values[..., rows, :])
 
     def information(self, dictionary: Dictionary, values: np.ndarray) -> np.ndarray:
         """Numbers (d, m, m) of each state and two terms, all as in `field`."""
-        _, rows = reordered(dictionary, self.states)
-        return values[np.ix_(self._place(self.states), rows, rows)]
+        _, rows = self._terms(dictionary)
+        return np.moveaxis(self._of_states(np.moveaxis(values[:, rows][:, :, rows], 0, -1)), -1, 0)
 
     def free(self, dictionary: Dictionary, free: Iterable[Sequence[int]]) -> list[list[int]]:
         """Fitted numbers inside functions, see `Candidate`, their terms as in `field`."""
-        _, rows = reordered(dictionary, self._coordinates(dictionary))
-        place = self._place(rows)
+        place = np.argsort(self._terms(dictionary)[1])
         return [[int(place[term]), int(slot), int(number)] for term, slot, number in free]
 
     @property
     def coordinates(self) -> tuple[int, ...]:
         """The given number of each of the sorted states, and of the inputs behind them."""
-        inputs = range(len(self.states), len(self.states) + len(self._inputs))
-        return *self.states.tolist(), *inputs
+        return tuple(self._places(len(self.states) + len(self.trajectories.input_names)).tolist())
 
-    @property
-    def _inputs(self) -> tuple[str, ...]:
-        return self.trajectories.input_names
+    def _places(self, dim: int) -> np.ndarray:
+        """Which of the given states and inputs ``dim`` sorted ones are; inputs stand behind all states."""
+        return np.concatenate(
+            [self.states, np.arange(len(self.given), len(self.given) + dim - len(self.states))]
+        )
 
-    def _coordinates(self, dictionary: Dictionary) -> np.ndarray:
-        """Which of the given states and inputs the coordinates (D,) of a dictionary are."""
-        return np.concatenate([self.states, np.arange(len(self.states), dictionary.dim)])
+    def _terms(self, dictionary: Dictionary) -> tuple[Dictionary, np.ndarray]:
+        """Terms of the given states, and which of the terms of the sorted ones each is."""
+        places = self._places(dictionary.dim)
+        return reordered(dictionary, places, len(self.given) + len(places) - len(self.states))
 
-    @staticmethod
-    def _place(of: np.ndarray) -> np.ndarray:
-        """Where each of the given ones is."""
-        return np.argsort(of)
+    def _of_states(self, values: np.ndarray) -> np.ndarray:
+        """Numbers (..., d) of the sorted states, and inputs, as of the given ones; zero where left out."""
+        places = self._places(values.shape[-1])
+        out = np.zeros((*values.shape[:-1], len(self.given) + len(places) - len(self.states)), values.dtype)
+        out[..., places] = values
+        return out

@@ -112,7 +112,8 @@ class Question:
         ValueError
             For fewer samples, and for knowledge that does not fit the terms.
         """
-        order = CanonicalOrder.of(complete) if order is None else order
+        if order is None:
+            order = CanonicalOrder.of(complete, changing=knowledge is None and positions is None)
         context = complete if context is None else context
         seen, names = order.trajectories, order.trajectories.state_names
         samples = complete_samples(seen, caller, least)
@@ -137,8 +138,10 @@ class Question:
         return replace(self, search=search, knowledge=knowledge)
 
     def facts(self, inference: Inference, search: Search) -> Inference:
-        """The facts of an inference with what was asked: known errors, positions alone, windows."""
+        """The facts of an inference with what was asked: errors, positions alone, still states, windows."""
         known = replace(inference, positions=self.positions)
+        if left := self.order.left_out(self.context.state_names):
+            known = known.noting(f"left out of all equations, as they never change: {', '.join(left)}")
         if self.sigma is not None:
             known = replace(known, noise=assumed(self.sigma))
         return over_windows(search.observations, known)
@@ -195,9 +198,8 @@ class Question:
 
     def with_deviation(self, field: _Field, found: Portfolio) -> _Field:
         """A field with how far its rivals differ elsewhere, at states that do not depend on their order."""
-        states, rivals = points_elsewhere(self.order.trajectories), self.rivals(found)
-        x = np.empty_like(states)
-        x[:, self.order.states] = states
+        rivals = self.rivals(found)
+        x = self.order.whole(points_elsewhere(self.order.trajectories))
         with np.errstate(all="ignore"):
             rates = np.stack([rival(x) for rival in rivals.fields])
             apart = deviation(field(x), rates, rivals.weights, self.context)

@@ -15,6 +15,7 @@ from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.models.judging import judged
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known
+from fim_dynsys.regression.dimensionless import still
 from fim_dynsys.regression.gaps import completed, errors_of_pairs
 from fim_dynsys.regression.observed import largest_degree, observe
 from fim_dynsys.regression.refinement import TrajectoryFit, parameter_roots
@@ -265,7 +266,7 @@ def of_rates_alone(trajectories: Trajectories, rates: Sequence[np.ndarray]) -> F
     states, slopes = np.split(both, 2, axis=1)
     unit = np.sqrt(np.mean(states**2, axis=0))
     unit = np.where(unit > 0, unit, 1.0)
-    terms = Dictionary.polynomial(states.shape[1], largest_degree(states.shape[1], len(states)))
+    terms = _monomials([(np.arange(len(states)), states)], len(states))
     known = _Rates.of(terms.evaluate(states / unit), slopes)
     coefficients, errors = known.coefficients(known.support), np.zeros(known.support.shape)
     for j, (gram, support) in enumerate(zip(known.gram, known.support.T, strict=True)):
@@ -278,6 +279,14 @@ def of_rates_alone(trajectories: Trajectories, rates: Sequence[np.ndarray]) -> F
     return FittedField.of(
         field, np.column_stack([errors / sizes, np.zeros((len(terms), len(terms.numbers)))])
     )
+
+
+def _monomials(samples: list[tuple[np.ndarray, np.ndarray]], n: int) -> Dictionary:
+    """Those that n samples allow, of states that change: others would stand for constants."""
+    dim = samples[0][1].shape[1]
+    terms = Dictionary.polynomial(dim, largest_degree(dim, n))
+    out = still(samples)
+    return terms if out.all() else terms.subset((terms.exponents[:, out] == 0).all(axis=1))
 
 
 def _search(
@@ -293,8 +302,7 @@ def _search(
     terms, coefficients = field.dictionary.rescaled(
         field.coefficients, 1.0 / seen.scale, 1.0 / seen.time_unit
     )
-    monomials = Dictionary.polynomial(field.dim, largest_degree(field.dim, seen.n))
-    every, (_, rows) = union([monomials, terms])
+    every, (_, rows) = union([_monomials(samples, seen.n), terms])
     start = np.zeros((len(every), field.dim))
     start[rows] = coefficients
     return Search(seen, every), start

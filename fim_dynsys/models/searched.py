@@ -67,6 +67,10 @@ class Asking:
             **self._asks,
         )
 
+    @property
+    def _fits_without_still_states(self) -> bool:
+        return self.knowledge is None
+
     def _degree_of(self, complete: Trajectories) -> int | None:
         """Largest total degree of the monomials; None for what so many samples allow."""
         return None

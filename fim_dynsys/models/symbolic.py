@@ -160,7 +160,7 @@ class SymbolicModel(SearchedModel):
             "misses": models[0].misses,
             "free_numbers": order.free(best.dictionary, best.free),
         }
-        facts = Inference(Judge.EXACT, noise=assumed(question.errors))
+        facts = question.facts(Inference(Judge.EXACT, noise=assumed(question.errors)), question.search)
         return exact_field(models[0], question.search.observations, order, question.context, report, facts)
 
     def _candidates(

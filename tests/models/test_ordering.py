@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import fim_dynsys
+from fim_dynsys.errors import DataWarning
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.functions import Kind
@@ -98,3 +100,69 @@ def test_a_model_answers_alike_to_the_last_digit(name):
     same = other((at * [1e3, 1e-2])[:, ::-1])[:, ::-1] * 60 / [1e3, 1e-2]
     np.testing.assert_allclose(same, field(at), rtol=1e-12)
     assert other.fit_info.report == pytest.approx(field.fit_info.report)
+
+
+def with_a_still_state(noise):
+    """Lotka and Volterra's populations, and a thermostat between them."""
+    t = np.linspace(0.0, 15.0, 150)
+    x = solve_ivp(
+        lambda _, x: [x[0] - 0.5 * x[0] * x[1], -0.8 * x[1] + 0.3 * x[0] * x[1]],
+        (0, 15),
+        [3.0, 1.0],
+        t_eval=t,
+        rtol=1e-9,
+        atol=1e-9,
+    ).y.T
+    x = x + noise * x.std(axis=0) * np.random.default_rng(1).normal(size=x.shape)
+    return np.insert(x, 1, 25.0, axis=1), t
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.03])
+@pytest.mark.parametrize("name", ["fim-ode", "auto", "sindy-strong", "symbolic"])
+def test_a_state_that_never_changes_leaves_the_equations_of_others_as_they_are(name, noise):
+    x, t = with_a_still_state(noise)
+    names = ["prey", "thermostat", "predators"]
+    with pytest.warns(DataWarning, match="how the field depends on it.$"):
+        model = fim_dynsys.load(name).fit(x, t, feature_names=names)
+    alone = fim_dynsys.load(name).fit(x[:, ::2], t, feature_names=names[::2])
+    assert model.equations() == [alone.equations()[0], "0", alone.equations()[1]]
+    assert (
+        "left out of all equations, as they never change: thermostat" in model.field_.fit_info.inference.notes
+    )
+    assert model.field_.fit_info.noise_level[1] == 0.0
+    members = model.ensemble(3)
+    assert all((member(x)[:, 1] == 0.0).all() and member.equations()[1] == "0" for member in members)
+
+
+@pytest.mark.parametrize("given", ["rates", "inputs", "few samples", "missing"])
+def test_still_states_are_left_out_whatever_else_is_given(given):
+    x, t = with_a_still_state(0.02)
+    options = {}
+    if given == "rates":
+        rates = np.stack([x[:, 0] - 0.5 * x[:, 0] * x[:, 2], -0.8 * x[:, 2] + 0.3 * x[:, 0] * x[:, 2]])
+        rates += 0.05 * np.random.default_rng(2).normal(size=rates.shape)
+        options = {"x_dot": np.insert(rates.T, 1, 0.0, axis=1)}
+    elif given == "inputs":
+        options = {"u": np.sin(t)}
+    elif given == "few samples":
+        x, t = x[:7], t[:7]
+    else:
+        x[5, 1] = x[9, 0] = np.nan
+    with pytest.warns(DataWarning, match="constant over all observations: x1"):
+        model = fim_dynsys.load("fim-ode").fit(x, t, **options)
+    assert model.equations()[1] == "0" and "x1" not in "".join(model.equations())
+    if given != "few samples":
+        assert [equation.count("x") for equation in model.equations()] == [3, 0, 3]
+
+
+def test_contexts_with_and_without_still_states_are_inferred_together():
+    x, t = with_a_still_state(0.02)
+    contexts = [Trajectories.from_arrays(own, t) for own in (x, np.insert(x[:, ::2], 1, x[:, 2], axis=1))]
+    model = fim_dynsys.load("fim-ode")
+    together = model.infer_many(contexts)
+    assert [field.equations() for field in together] == [model.infer(c).equations() for c in contexts]
+
+
+def test_where_no_state_changes_all_are_kept():
+    still = Trajectories.from_arrays(np.full((9, 2), 3.0), np.arange(9.0))
+    assert CanonicalOrder.of(still, changing=True).states.tolist() == [0, 1]

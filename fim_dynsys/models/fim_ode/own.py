@@ -284,11 +284,11 @@ class FIMODE(Asking, PretrainedModel):
             self._question(*pair, positions, sigma, errors) if self._searches(pair[0]) else None
             for pair in pairs
         ]
+        known = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
         orders = [
-            CanonicalOrder.of(samples) if question is None else question.order
+            CanonicalOrder.of(samples, changing=known is None) if question is None else question.order
             for (samples, _), question in zip(pairs, questions, strict=True)
         ]
-        known = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
         answers = self._asked(orders, orders[0].errors(errors), known)
         return [
             self._unsearched(answer, order, context, known)
@@ -303,12 +303,14 @@ class FIMODE(Asking, PretrainedModel):
     def _asked(
         self, orders: Sequence[CanonicalOrder], errors: Known | None, known: Knowledge | None
     ) -> list["_Answer"]:
-        """What the operator says of contexts of one dimension: the nearest that prior knowledge allows."""
+        """What the operator says of contexts: the nearest that prior knowledge allows."""
         seen = [order.trajectories for order in orders]
-        said = _answers(self.operator, [_precise(trajectories, errors) for trajectories in seen])
-        return [
-            answer.constrained(known, trajectories) for answer, trajectories in zip(said, seen, strict=True)
-        ]
+        said: dict[int, _Answer] = {}
+        for dim in sorted({trajectories.dim for trajectories in seen}):
+            alike = [k for k, trajectories in enumerate(seen) if trajectories.dim == dim]
+            answers = _answers(self.operator, [_precise(seen[k], errors) for k in alike])
+            said |= dict(zip(alike, answers, strict=True))
+        return [said[k].constrained(known, trajectories) for k, trajectories in enumerate(seen)]
 
     def _portfolio(self, answer: "_Answer", question: Question) -> Portfolio:
         """The candidates that are searched about the operator's answer."""
