@@ -38,6 +38,7 @@ from fim_dynsys.fields.forced import ForcedField, omegas_of
 from fim_dynsys.fields.frame import OPEN, FitInfo
 from fim_dynsys.fields.inference import Inference, Noise, Trust
 from fim_dynsys.fields.residual import ResidualField
+from fim_dynsys.models.computed_columns import computed_columns
 from fim_dynsys.models.constraints_applied import contradictions
 from fim_dynsys.models.driving import InputFunction
 from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
@@ -304,7 +305,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             or few samples decide: others may describe them as well.
         DataWarning
             Residuals are far beyond the errors in sigma; values span decades with relative errors, which
-            `log` takes; a column is constant; x_dot has another unit.
+            `log` takes; a column is constant, or was computed from others; x_dot has another unit.
 
         Examples
         --------
@@ -366,9 +367,23 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             self._sigma = given.get("sigma")
             self._adopt(field, trajectories)
         self._warn_of_problems("fit")
+        self._warn_of_computed_columns(trajectories)
         if "sigma" in self.takes and not given and self.field_.fit_info.to_precision is None:
             self._warn_of_decades(trajectories)
         return self
+
+    def _warn_of_computed_columns(self, trajectories: Trajectories) -> None:
+        info = self._fitted_field().fit_info
+        if info.noise_level is None or info.to_precision is not None:
+            return  # noise-free samples of a conserved sum are as exact
+        if sums := computed_columns(trajectories, info.noise_level):
+            computed = " and ".join(each.partition(" =")[0] for each in sums)
+            warn(
+                f"{self._caller}.fit: {'; '.join(sums)} more exactly than noise allows, so {computed} was "
+                f"computed and not measured. Leave {computed} out: equations with it and without are equal "
+                "on these data, and standard errors come out too small.",
+                DataWarning,
+            )
 
     def _warn_of_decades(self, trajectories: Trajectories) -> None:
         if names := over_decades(trajectories):

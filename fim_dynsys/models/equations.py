@@ -239,7 +239,8 @@ class EquationsModel(EstimatedModel):
             The equations do not describe the data, or the search did not converge.
         DataWarning
             The data do not determine some parameters, or only roughly, or some are at their bounds or run
-            away; another minimum fits about as well; residuals are beyond the errors that were given.
+            away; another minimum fits about as well; residuals are beyond the errors that were given; a
+            column was computed from others.
         """
         caller = f"{self._caller}.fit"
         if x_dot is not None or forcing is not None or time or order != 1:
@@ -272,6 +273,7 @@ class EquationsModel(EstimatedModel):
         self._sigma = errors
         self._adopt(field, trajectories)
         self._warn_of_problems("fit")
+        self._warn_of_computed_columns(trajectories)
         return self
 
     @on_one_thread
