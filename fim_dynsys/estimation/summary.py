@@ -320,7 +320,7 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
         follows, follows_for = _followed(problem, whole, spread, np.where(np.isfinite(noise), noise, 0.0))
     same = fit.problem is problem
     window_r2 = path_r2 if same else explained(residuals[0], residuals[1], np.ones(len(residuals[1])))
-    over = _over_noise(window, noise, objective.errors, fit)
+    over = _over_noise(*_in_their_errors(described, fit, whole), fit)
     problems = []
     expected = bool(len(known) or objective.counts.any()) and over < _AS_KNOWN
     by_pieces = not same and window_r2 >= _POOR_AHEAD and over < _AS_KNOWN
@@ -439,17 +439,20 @@ def _followed(
     return (sum(reached) / sum(ends) if sum(ends) > 0 else 1.0), float(np.mean(reached))
 
 
-def _noise(described: Description) -> np.ndarray:
-    """Noise (m,) that the samples show by themselves; NaN where there are too few."""
+def _noise(described: Description, sizes: np.ndarray | None = None) -> np.ndarray:
+    """Noise (m,) that the samples show, in units of ``sizes`` (n,) of each; NaN where there are too few."""
+    objective = described.problem.objective
+    values = objective.measured if sizes is None else objective.measured / sizes
+    first = np.cumsum([0, *(len(e.rows) for e in objective.experiments)])
     found = np.full(len(described.columns), np.nan)
     for k in range(len(found)):
         parts = []
-        for e in described.problem.objective.experiments:
-            own = e.kinds == k
-            if own.sum() >= _ENOUGH:
-                order = np.argsort(e.times[e.rows[own]])
-                times, values = e.times[e.rows[own]][order], e.values[own][order]
-                parts.append((times - times[0], values[:, None]))
+        for e, begin in zip(objective.experiments, first, strict=False):
+            own = np.flatnonzero(e.kinds == k)
+            if len(own) >= _ENOUGH:
+                own = own[np.argsort(e.times[e.rows[own]])]
+                times = e.times[e.rows[own]]
+                parts.append((times - times[0], values[begin + own][:, None]))
         spread = float(np.std(np.concatenate([x for _, x in parts]))) if parts else 0.0
         if spread > 0:
             level = float(noise_model([(t, x / spread) for t, x in parts]).level[0])
@@ -457,10 +460,44 @@ def _noise(described: Description) -> np.ndarray:
     return found
 
 
-def _over_noise(window: np.ndarray, noise: np.ndarray, errors: np.ndarray, fit: Fit) -> float:
+def _in_their_errors(
+    described: Description, fit: Fit, whole: Sequence[Path] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Root mean square residuals and noise (m,) of the columns, measurements in units of their own errors.
+
+    Errors in proportion to what is measured, or given by an expression, differ between measurements: one
+    level of noise for all would be that of the largest or of the smallest.
+    """
+    kinds, off = _residuals(fit.problem, fit.paths)
+    fitted, along = _sizes(fit.problem, fit.paths), np.full(1, np.nan)
+    if whole is not None:
+        along = _sizes(described.problem, whole)
+    if not (np.isfinite(fitted).all() and np.isfinite(along).all()):
+        fitted, along = np.ones(len(off)), np.ones(described.problem.objective.n)
+    left = np.zeros(len(described.columns))
+    for k in np.unique(kinds):
+        left[k] = np.sqrt(np.mean((off[kinds == k] / fitted[kinds == k]) ** 2))
+    return left, _noise(described, along)
+
+
+def _sizes(problem: Problem, paths: Sequence[Path]) -> np.ndarray:
+    """How large the errors (n,) of the measurements are among each other, NaN where they are not positive."""
+    sizes = []
+    for e, path in zip(problem.objective.experiments, paths, strict=True):
+        own = np.ones(len(e.rows))
+        for k, observable in enumerate(problem.objective.observables):
+            at = observable.at if observable.errors.of_logarithm else observable.scale_at
+            if at >= 0:
+                own[e.kinds == k] = path.values[e.rows[e.kinds == k], at]
+        sizes.append(own)
+    found = np.concatenate(sizes)
+    return np.where(found > 0.0, found, np.nan)
+
+
+def _over_noise(window: np.ndarray, noise: np.ndarray, fit: Fit) -> float:
     """What is left, over the noise: as known, or as the samples show it."""
-    squares = [fit.descent.evaluation.misfit] if not np.isnan(errors).all() else []
     counts, measured = fit.problem.objective.counts, fit.problem.objective.measured
+    squares = [] if np.isnan(fit.problem.objective.errors).all() else [fit.descent.evaluation.misfit]
     if counts.any():
         _, off = _residuals(fit.problem, fit.paths)
         expected = np.maximum(measured[counts] + off[counts], _LEAST_COUNT)
