@@ -67,6 +67,8 @@ class Inference:
     elsewhere : float or None
         By how much rates of what the field may be as well differ from its own, in a box three times as wide
         as that of the data, in standard deviations of its rates there; None where that is not known.
+    beyond_noise : float or None
+        Times the noise that is left all along the record, where that is more than noise leaves.
     undetermined : tuple of str
         Relations that hold along the samples, or parameters: what the data do not determine.
     notes : tuple of str
@@ -83,6 +85,7 @@ class Inference:
     windows: int = 0
     window: float | None = None
     elsewhere: float | None = None
+    beyond_noise: float | None = None
     undetermined: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -112,6 +115,8 @@ class Inference:
             found |= {"windows": self.windows, "window": self.window}
         if self.elsewhere is not None:
             found["members differ elsewhere"] = self.elsewhere
+        if self.beyond_noise is not None:
+            found["left beyond noise"] = self.beyond_noise
         if self.undetermined:
             found["not determined"] = list(self.undetermined)
         if self.notes:
@@ -139,6 +144,7 @@ class Inference:
             windows=int(report.get("windows", 0)),
             window=report.get("window"),
             elsewhere=report.get("members differ elsewhere"),
+            beyond_noise=report.get("left beyond noise"),
             undetermined=tuple(report.get("not determined", report.get("undetermined", ()))),
             notes=tuple(str(notes).split(_NOTES)) if notes else (),
         )

@@ -618,6 +618,14 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 FitWarning,
             )
             return
+        beyond = self.field_.fit_info.inference.beyond_noise
+        if beyond is not None and not given:
+            warn(
+                f"{self._caller}.{method}: the field leaves {beyond:.2g} times the noise of the samples, all "
+                "along: it lacks something, such as a term, a state or a drive in time. Standard errors and "
+                "bands are too narrow by as much; another model, other states or inputs may help.",
+                FitWarning,
+            )
         if self.field_.fit_info.trust is Trust.LOW:
             warn(
                 f"{self._caller}.{method}: the data do not determine the field beyond them: what explains "

@@ -123,6 +123,7 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
         corrected = Corrected(field, unit, least, np.isin(context.state_names, observed))
         left = _left(windows, corrected.apart(windows, paths[len(records) :]))
     found = _judged(records, windows, along, ahead, left, level, endings, exact)
+    beyond = found.pop("beyond_noise")
     elsewhere = info.inference.elsewhere
     if exact and elsewhere is not None and elsewhere > _DIFFER:
         said = "equations that come as close to the noise-free samples have other rates elsewhere"
@@ -131,7 +132,8 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
         found["problems"] += _no_flow([x for _, x in samples], found)
     if not found["problems"] and found["path_r2"] < _POOR and found["follows"] < _POOR:
         found["problems"] = _strays(field, records, paths, unit, found)
-    return replace(info, **found)
+    beyond = beyond if beyond > _NOTICED and not (exact or found["problems"]) else None
+    return replace(info, **found, inference=replace(info.inference, beyond_noise=beyond))
 
 
 def _inputs(trajectories: Trajectories, k: int, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -154,6 +156,8 @@ def _judged(
     exact: bool,
 ) -> dict:
     """The entries of `FitInfo`, from distances (n, d) of the path to the samples of each stretch.
+
+    Beside them ``beyond_noise``, times the noise that a noisy state is off in windows and along the record.
 
     ``left`` (d,) is what windows leave whose starts were corrected within the noise, or are samples without
     noise. ``endings`` says why paths over whole records ended early: these have no score. ``exact`` says that
@@ -185,7 +189,7 @@ def _judged(
         problems.append(f"restarted in short windows it leaves {over:.2g} times the noise")
     # fast transients need accurate starts, and chaos short windows: equations that are exact pass one of both
     missed = min(float(left.max()), float(np.sqrt(1.0 - path_r2)))
-    noise = float(level.max())
+    noise, noisy = float(level.max()), level > _ACCURACY
     as_noise = _FITTED_AWAY * noise < missed < _SYSTEMATIC * noise
     if exact and not problems and missed > max(_BEYOND_NOISE * noise, _NEARLY):
         said = f"{100.0 * missed:.1g} % of their spread"
@@ -203,6 +207,7 @@ def _judged(
         "follows_for": float(np.mean(times)),
         "to_precision": missed < _INTEGRATED or as_noise if exact else None,
         "problems": tuple(problems),
+        "beyond_noise": float(np.max(np.minimum(left, everywhere)[noisy] / level[noisy], initial=0.0)),
     }
 
 

@@ -6,6 +6,7 @@ from scipy.integrate import solve_ivp
 
 import fim_dynsys
 from fim_dynsys import Knowledge, simulate
+from fim_dynsys.errors import FitWarning
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.regression.observed import observe
@@ -51,7 +52,9 @@ def test_clean_positions_give_the_equation():
 
 def test_what_is_known_of_the_accelerations_counts():
     fact = Knowledge(forbid={"q_dot": ["q_dot"]})  # wrong, and that shows
-    model = fim_dynsys.load("sindy-strong", knowledge=fact).fit(*duffing(0.02), order=2, feature_names=["q"])
+    model = fim_dynsys.load("sindy-strong", knowledge=fact)
+    with pytest.warns(FitWarning, match="times the noise of the samples, all along: it lacks something"):
+        model.fit(*duffing(0.02), order=2, feature_names=["q"])
     still, moving = model.field_([[0.5, 0.0], [0.5, 1.0]])
     assert still[1] == moving[1]
     with pytest.raises(ValueError, match="velocities"):

@@ -155,12 +155,20 @@ def populations():
     return t, x + 0.02 * x.std(axis=0) * np.random.default_rng(0).normal(size=x.shape)
 
 
-@pytest.mark.parametrize("model", ["auto", "fim-ode"])
-def test_effects_of_a_constant_state_are_not_known(populations, model):
+def test_a_constant_state_that_takes_no_part_does_not_change_the_trust(populations):
     t, x = populations
-    fitted = fim_dynsys.load(model).fit(np.column_stack([x, np.full(120, 5.0)]), t)
-    used = any("x2" in equation for equation in fitted.equations())
-    assert fitted.field_.fit_info.trust is (Trust.LIMITED if used else Trust.HIGH)
+    fitted = fim_dynsys.load("auto").fit(np.column_stack([x, np.full(120, 5.0)]), t).field_.fit_info
+    alone = fim_dynsys.load("auto").fit(x, t).field_.fit_info
+    assert fitted.inference.elsewhere == pytest.approx(alone.inference.elsewhere, rel=0.01)
+    assert fitted.trust is alone.trust
+
+
+@pytest.mark.parametrize("model", ["auto", "fim-ode"])
+def test_effects_of_a_constant_state_that_is_required_are_not_known(populations, model):
+    t, x = populations
+    fact = fim_dynsys.Knowledge(known={"x2": "0"}, require={"x0": ["x0*x2"]})
+    fitted = fim_dynsys.load(model, knowledge=fact).fit(np.column_stack([x, np.full(120, 5.0)]), t)
+    assert "x2" in fitted.equations()[0] and fitted.field_.fit_info.trust is not Trust.HIGH
 
 
 def test_time_as_a_state_does_not_lower_the_trust(populations):
