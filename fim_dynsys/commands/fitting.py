@@ -336,6 +336,7 @@ def _judged(
 def _compared(model: VectorFieldModel, data: Trajectories, n_last: list[int]) -> dict[str, Any]:
     """Medians and bands of a forecast beside what was measured."""
     spread = np.nanstd(np.concatenate([x for _, x in data.arrays()]), axis=0)
+    spread = np.where(spread > 0.0, spread, 1.0)  # a constant column is forecast as it is
     errors, inside, total = [], 0, 0
     for k in range(len(n_last)):
         t, x = data.arrays()[k]

@@ -102,7 +102,8 @@ class BranchBands(Result):
     def __str__(self) -> str:
         lines = []
         for band in self.bands:
-            width = np.nanmedian(band.high_half, axis=0).round(4).tolist()
+            known = [half[np.isfinite(half)] for half in band.high_half.T]
+            width = [round(float(np.median(half)), 4) if len(half) else None for half in known]
             ends = f"{self.diagram.parameter} from {band.p.min():.4g} to {band.p.max():.4g}"
             share = f"exists in {band.existence.min():.0%} to {band.existence.max():.0%}"
             lines.append(

@@ -78,7 +78,9 @@ _VANISHING = 1e-7  # scaled Lyapunov coefficient, or smallest distance |Re lambd
 _FOLLOWED = 0.8  # of the budget for branches of cycles from Hopf points; the rest for what explosions end
 # Of the range: so far beyond its ends, and half of it beside a start, test functions are more than rounding.
 _BESIDE = 1e-3
+_ROUNDING = 1e-8  # of two eigenvalues: so far a sum of opposite ones may be off by differences of the field
 _EDGE = 1e-9  # of the range: what is solved for as near to an end lies on it
+_FIRST_POINTS = 6  # of a branch, which tell one from a continuum of equilibria at a single parameter value
 # Eigenvalue near an end, or at a start, that may vanish there: at a fold a rounding of 1e-12 leaves its root.
 _SINGULAR = 1e-5
 _NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a minimum is a near miss
@@ -292,6 +294,18 @@ class _Info:
     residual: float
 
 
+def _product_of_sums(values: np.ndarray) -> float:
+    """Of eigenvalues in pairs, which changes its sign at a Hopf bifurcation; 0 where a sum is rounding.
+
+    Along a family of centres all sums of a pair are: their signs say nothing.
+    """
+    i, j = np.triu_indices(len(values), 1)
+    sums, sizes = values[i] + values[j], np.abs(values[i]) + np.abs(values[j])
+    if (np.abs(sums) <= _ROUNDING * sizes).any():
+        return 0.0
+    return float(np.prod(sums / np.abs(values).max()).real)
+
+
 class _Curve(Problem):
     """The curve of equilibria, and the test functions on it."""
 
@@ -321,10 +335,9 @@ class _Curve(Problem):
         info = _Info(
             values / self.equations.time, int(np.count_nonzero(values.real > 0)), float(np.abs(f).max())
         )
-        pairs = np.add.outer(values, values)[np.triu_indices(len(values), 1)]
         tests = {"fold": tangent[-1], "branch": linear.orientation(tangent)}
-        if len(pairs):
-            tests["hopf"] = float(np.prod(pairs / np.abs(values).max()).real)
+        if len(values) > 1:
+            tests["hopf"] = _product_of_sums(values)
         return Point(u, tangent, tests, info)
 
     def margins(self, point: Point) -> dict[BranchEnd, float]:
@@ -582,6 +595,10 @@ class _Explorer:
         return self.equations.room_in_range(self.equations.unscaled(u[:-1], u[-1])[1])
 
     def _follow(self, u: np.ndarray, tangent: np.ndarray, crossed: bool = False) -> None:
+        if crossed:
+            first = trace(self.curve, self.curve.start(u, tangent, crossed), self.spend, _FIRST_POINTS)
+            if all(abs(point.u[-1] - u[-1]) < _EDGE for point in first.points) and len(first.points) > 1:
+                return self._add(first.points, [], (BranchEnd.CONTINUUM, BranchEnd.CONTINUUM))
         ahead = trace(self.curve, self.curve.start(u, tangent, crossed), self.spend, self.max_points)
         points, events, end = ahead.points, ahead.events, ahead.end
         ends = end, end

@@ -62,7 +62,7 @@ class Chart:
         """States ``(..., d)`` at coordinates."""
         if not self.signs.any():
             return z
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             return np.where(self.signs == 0, z, self.signs * np.exp(z))
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:

@@ -99,7 +99,8 @@ class Checker:
                 continue
             found = index[box.contains(x)].sum() if len(x) else 0.0
             if np.isnan(found):
-                return self._not_run("zeros are not isolated, or the index of one is not known")
+                why = "zeros are not isolated, or the index of one is not known"
+                return self._not_run("the budget is used up" if self.meter.exhausted else why)
             undefined, self.meter.undefined = self.meter.undefined, False
             boundary = self.degree(box)
             at_boundary, self.meter.undefined = self.meter.undefined, undefined | self.meter.undefined

@@ -307,7 +307,10 @@ def corrected(
     previous = np.inf
     for iteration in range(1, _MAX_ITERATIONS + 1):
         spend(1)
-        delta = problem.linearise(u, row).newton(target - float(np.dot(row, u)))
+        try:
+            delta = problem.linearise(u, row).newton(target - float(np.dot(row, u)))
+        except np.linalg.LinAlgError:  # several curves are one here, as of cycles round a centre
+            return None
         size = np.sqrt(problem.product(delta, delta))
         # A first correction longer than the step, or growing ones, lead somewhere else.
         if not size < min(previous, max(sigma, problem.converged)):

@@ -746,3 +746,26 @@ def test_the_large_cycle_beyond_an_explosion_begins_a_branch():
     assert np.abs(large.p - (small.p[-1] - 0.007)).max() < 1e-3
     # at a = 0.9927 by LSODA to 1e-11, from crossing to crossing of x = 0: 3.1164873
     assert large.period[np.abs(large.p - 0.9927).argmin()] == pytest.approx(3.1164873, abs=1e-4)
+
+
+@pytest.mark.parametrize("p_range", [(0.5, 2.0), (0.5, 3.0), (0.9, 1.1)])
+def test_centres_along_a_branch_are_no_hopf_bifurcations(p_range):
+    """Lotka and Volterra's equilibrium (1, p) has eigenvalues +-i sqrt(p); rounding has both signs."""
+    family = FieldFamily.from_callable(
+        lambda s, p: np.stack([s[:, 0] * (p - s[:, 1]), s[:, 1] * (s[:, 0] - 1.0)], 1), 2, "p"
+    )
+    found = continuation(family, [1.0, p_range[0]], p_range)
+    assert found.bifurcations == ()
+
+
+def test_equilibria_at_one_value_of_the_parameter_are_one_continuum():
+    """Rock, paper and scissors in equal measure, a = b: all points of the diagonal are at rest."""
+
+    def rates(s, p):
+        x, y, z = s.T
+        mean = (1.0 - p) * (x * y + y * z + z * x)
+        return np.stack([x * (y - p * z), y * (z - p * x), z * (x - p * y)], 1) - s * mean[:, None]
+
+    found = continuation(FieldFamily.from_callable(rates, 3, "p"), [1 / 3] * 3, (0.5, 1.5))
+    assert [b.kind.value for b in found.bifurcations] == ["BP"]
+    assert "Equilibria form a continuum" in str(found)
