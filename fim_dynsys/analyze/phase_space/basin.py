@@ -642,6 +642,9 @@ class Labelling:
             window = max(shortest, min(slowest, 10.0 * shortest))
             paths, elapsed = self._open_paths(some, window), _RECURRENT_AFTER + window
             sets, closed = recurrent_sets(self.field, self.region, paths)
+            # In the plane, paths that are neither at rest nor on a cycle are long orbits of the same family.
+            family = closed == len(some) or (self.field.dim == 2 and 3 * closed >= len(some))
+            sets = [] if family else sets
             latest = paths
             for _ in range(_SECOND_LOOKS if len(sets) > 1 else 0):
                 # One of several may be a long way into a sink, or away from a cycle that repels.
@@ -652,7 +655,7 @@ class Labelling:
                 sets, paths, elapsed = later, latest, elapsed + window
             for found in self._lasting(sets, paths, elapsed * self.unit):
                 self._add(AttractorKind.RECURRENT, found.points, found.cells)
-            if closed == len(some):
+            if family:
                 # None contracts: they go round in families of closed orbits, however long one waits.
                 self.t_max = min(self.t_max, _RECURRENT_AFTER * self.unit)
                 self.reasons.append("trajectories go round in families of closed orbits")

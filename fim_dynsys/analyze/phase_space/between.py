@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.ndimage import maximum_filter, minimum_filter
 
 from fim_dynsys.analyze.equilibria.newton import Meter
 from fim_dynsys.errors import real_array
@@ -93,6 +94,7 @@ def finer_axes(
         f = values[:, :, k]
         bend = np.stack([_bend(f, 1), _bend(f, 0)])  # along the first state, along the second
         low, high, most = _of_cells(f, np.fmin), _of_cells(f, np.fmax), _of_cells(bend.sum(axis=0), np.fmax)
+        touching[k] = _touches_at_nodes(np.where(np.abs(f) <= _ROUNDING * speed[k], 0.0, f))
         least = np.where(low > 0, low, np.where(high < 0, -high, np.inf))  # none where signs change already
         # Next to a line that shows, another sign is that line's own bend.
         shown = ~np.isfinite(least)
@@ -105,11 +107,19 @@ def finer_axes(
         shares = least[tuple(suspects.T)] / most[tuple(suspects.T)]
         suspects = suspects[np.argsort(shares, kind="stable")[:_MOST_SUSPECTS]]
         changes, touches = _changes_sign(meter, plane, axes, suspects, k, f, _ROUNDING * speed[k])
-        touching[k] = touches.any()
+        touching[k] |= touches.any()
         along = np.array([_of_cells(values, np.fmax)[tuple(suspects[changes].T)].sum() for values in bend])
         if changes.any():
             needed |= along >= _BOTH * along.max()
     return needed, touching
+
+
+def _touches_at_nodes(f: np.ndarray) -> bool:
+    """Whether a component is zero at nodes of cells whose neighbours, too, have values of one sign."""
+    low, high = _of_cells(f, np.fmin), _of_cells(f, np.fmax)
+    zero = ((low == 0.0) & (high > 0.0)) | ((high == 0.0) & (low < 0.0))
+    crossed = (minimum_filter(low, 3) < 0.0) & (maximum_filter(high, 3) > 0.0)
+    return bool((zero & ~crossed).any())
 
 
 def _shifted(flags: np.ndarray, axis: int, by: int) -> np.ndarray:

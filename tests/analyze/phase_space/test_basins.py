@@ -308,3 +308,11 @@ def test_undecided_states_have_a_reason(rates, box, reason):
         SymbolicField(["-x0"] + ["-x1"] * (len(rates) - 1)), Region([(-2, 2)] * len(rates)), **size
     )
     assert "Undecided" not in str(everywhere)
+
+
+def test_closed_orbits_of_populations_are_no_attractors():
+    """Lotka and Volterra's orbits are closed, the long ones along both axes too."""
+    field = CallableField(lambda s: np.stack([s[:, 0] * (1 - s[:, 1]), s[:, 1] * (s[:, 0] - 1)], 1), 2)
+    image = basins(field, [(0, 3), (0, 3)], resolution=6, n_sample=32)
+    assert len(image.attractors) == 0
+    assert "trajectories go round in families of closed orbits" in str(image)

@@ -228,3 +228,17 @@ def test_a_square_touches_zero_and_nothing_is_claimed():
     assert "x0 touches zero without a change of sign" in str(found)
     above = lines(1e-4)
     assert above.resolved and not any(above.touching)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.01])
+def test_a_component_that_touches_zero_on_a_line_is_said_wherever_the_line_lies(shift):
+    """Through nodes of the grid, or between them."""
+    field = CallableField(lambda s: np.stack([(s[:, 0] - s[:, 1] - shift) ** 2, s[:, 0]], 1), 2)
+    found = nullclines(field, [(-2, 2), (-2, 2)])
+    assert len(found.branches[0]) == 0 and not found.resolved
+    assert "x0 touches zero without a change of sign" in str(found)
+
+
+def test_a_line_through_nodes_across_which_the_sign_changes_is_no_touch():
+    found = nullclines(CallableField(lambda s: s, 2), [(-2, 2), (-2, 2)])
+    assert found.resolved and [len(of) for of in found.branches] == [1, 1]
