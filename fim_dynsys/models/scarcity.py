@@ -6,7 +6,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.inference import Judge, Noise, Trust
+from fim_dynsys.fields.inference import Judge, Noise
 from fim_dynsys.regression.gaps import has_gaps, lone_inputs
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.wording import counted
@@ -59,12 +59,7 @@ def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories,
 
 
 def scarcity(info: FitInfo) -> str | None:
-    """The note that few samples decide, of a fit that is not of high trust; None where there is none.
-
-    Trust in a fit to numerical precision takes the samples for noise-free, and so excuses none.
-    """
-    if info.trust is Trust.HIGH and info.inference.judge != Judge.EXACT:
-        return None
+    """The note that few samples decide; None where there is none."""
     said = (note for note in info.inference.notes if note.startswith((_BEGINNING, _UNSEARCHED)))
     return next(said, None)
 
