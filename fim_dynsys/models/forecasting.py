@@ -93,7 +93,10 @@ def forecast_bands(
     if not len(shares) or not ((shares > 0) & (shares < 1)).all():
         raise ValueError(f"{caller}: expected bands between 0 and 1, such as (0.5, 0.9), got {bands!r}.")
     if trajectories.dim != field.dim:
-        raise ValueError(f"{caller}: expected trajectories of {field.dim} states, got {trajectories.dim}.")
+        raise ValueError(
+            f"{caller}: expected trajectories of {field.dim} states, got {trajectories.dim}; the record of "
+            "the fit with its hidden states is model.field_.context."
+        )
     unit, noise = field.scales.length, _noise(field, trajectories)
     errors = [_own_errors(field, sigma, noise, *pair) for pair in trajectories.arrays()]
     tails = [_tail(caller, k, trajectories[[k]], field, errors[k]) for k in range(len(trajectories))]

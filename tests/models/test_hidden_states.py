@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.optimize import minimize
 
@@ -63,6 +64,19 @@ def test_an_epidemic_of_which_the_infected_alone_were_counted(tmp_path):
     assert again.field_.fit_info.summary() == model.field_.fit_info.summary()
     assert again.equations(errors=True) == model.equations(errors=True)
     assert len(model.ensemble(2)) == 2
+
+
+def test_the_record_of_the_fit_goes_on_with_its_hidden_states():
+    x = sir()
+    y = x[:, 1:2] + 0.02 * x[:, 1].std() * np.random.default_rng(0).normal(size=(61, 1))
+    with pytest.warns(DataWarning, match=r"r\(0\)"):
+        model = fim_dynsys.load("equations", expressions=SIR).fit(y, DAYS, observed=["i"])
+    ahead = model.forecast(model.context_, [1.0, 5.0], n_draws=4)
+    assert list(ahead["state"].values) == ["s", "i", "r"]
+    xr.testing.assert_identical(ahead, model.forecast(model.field_.context, [1.0, 5.0], n_draws=4))
+    other = fim_dynsys.Trajectories.from_arrays(y[:30], DAYS[:30], ["i"])
+    with pytest.raises(ValueError, match="record of the fit with its hidden states is model"):
+        model.forecast(other, [1.0])
 
 
 def test_what_only_a_product_is_known_of_is_named():
