@@ -1,6 +1,6 @@
 """Fits of a problem from many starts, by pieces of the runs first where their states were measured."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice, pairwise
@@ -19,6 +19,7 @@ _COARSE = 1e-5  # relative tolerance of the integration during a search
 _SCREENED = 8  # draws for each start that is followed
 _TOGETHER = 2  # starts that are chosen from the draws that are screened together
 _ROUGH, _LAST = 200, 300  # iterations
+_GAPS, _CLOSEST = 30, 3  # between samples where a switch is looked for, and of these where it is then fitted
 _SEARCHED = 1e-6  # log-likelihood units that one more step of a search promises: it ends
 SAME = 0.05
 """Log-likelihood units: the same minimum."""
@@ -283,6 +284,59 @@ def refined(fit: Fit | None, problem: Problem, starts: Sequence[np.ndarray]) -> 
     if found is None or (fit is not None and fit.descent.value <= found.value):
         return fit
     return _replaced(fit, problem, found, len(problem.runs))
+
+
+def with_switches_moved(fit: Fit, switches: Mapping[str, tuple[float, float]]) -> Fit:
+    """A fit of whole runs, or a better one of which equations switch between other samples.
+
+    The objective has minima between many pairs of samples, of which searches find the nearest. Each gap is
+    looked at, with the time held in it and the other numbers fitted.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of whole runs.
+    switches : mapping
+        By the names of parameters, see `fim_dynsys.estimation.switches.timing`.
+    """
+    problem, space = fit.problem, fit.space
+    times = np.unique(np.concatenate([run.times for run in problem.runs]))
+    between = (times[1:] + times[:-1]) / 2.0
+    between = between[np.unique(np.linspace(0, len(between) - 1, _GAPS).round().astype(int))]
+    for name, (begins, growth) in switches.items():
+        if name not in space.names or len(between) < 2:
+            continue
+        held = np.array([own == name for own in space.names])
+        found = []
+        for value in begins + growth * between:
+            natural = np.where(held, value, fit.natural)
+            theta = space.coordinates(natural)
+            if np.isfinite(theta).all() and np.array_equal(theta[held], space.inside(theta)[held]):
+                found.append(
+                    descend(problem.objective, theta, _coarse(problem), _ROUGH, held, _SEARCHED, damping=FAR)
+                )
+        found = sorted((s for s in found if np.isfinite(s.value)), key=lambda s: s.value)[:_CLOSEST]
+        free = [
+            descend(problem.objective, s.theta, _coarse(problem), _LAST, decrement=_SEARCHED) for s in found
+        ]
+        fit = _joined(fit, [s.theta for s in found], free)
+    return fit
+
+
+def _joined(fit: Fit, starts: Sequence[np.ndarray], searches: list[Descent]) -> Fit:
+    """A fit with more searches of the same problem."""
+    if not searches:
+        return fit
+    best = _polished(fit.problem.objective, [s for s in searches if np.isfinite(s.value)])
+    return replace(
+        fit,
+        descent=fit.descent if best is None or fit.descent.value <= best.value else best,
+        values=np.append(fit.values, [s.value for s in searches]),
+        outcomes=(*fit.outcomes, *(s.outcome for s in searches)),
+        starts=np.vstack([fit.starts, *starts]),
+        ends=np.vstack([fit.ends, *(s.theta for s in searches)]),
+        evaluations=fit.problem.objective.evaluations,
+    )
 
 
 def restarted(

@@ -140,16 +140,38 @@ def switch_times(equations: "Sequence[Expr]", known: Mapping[str, float]) -> tup
     """Times at which equations switch by the time alone, where that is compared with numbers."""
     import sympy
 
-    numbers = {sympy.Symbol(name, real=True): sympy.Float(value) for name, value in known.items()}
     clock = sympy.Symbol(TIME, real=True)
     found: set[float] = set()
+    for own in _compared(equations, known):
+        slope = own.diff(clock) if own.free_symbols == {clock} else None
+        if slope is not None and slope.is_number and slope != 0:
+            found.add(float(-own.xreplace({clock: sympy.Integer(0)}) / slope))
+    return tuple(sorted(found))
+
+
+def timing(equations: "Sequence[Expr]", known: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Parameters that say when equations switch: their values for time 0, and growth by unit of time."""
+    import sympy
+
+    clock = sympy.Symbol(TIME, real=True)
+    found: dict[str, tuple[float, float]] = {}
+    for own in _compared(equations, known):
+        (other, *more) = sorted(own.free_symbols - {clock}, key=str) or [clock]
+        slope, share = own.diff(clock), own.diff(other)
+        if other != clock and not more and slope.is_number and share.is_number and slope * share != 0:
+            begins = -own.xreplace({clock: sympy.Integer(0), other: sympy.Integer(0)}) / share
+            found[str(other)] = float(begins), float(-slope / share)
+    return found
+
+
+def _compared(equations: "Sequence[Expr]", known: Mapping[str, float]) -> "list[Expr]":
+    """What changes its sign where equations switch."""
+    import sympy
+
+    numbers = {sympy.Symbol(name, real=True): sympy.Float(value) for name, value in known.items()}
+    compared = []
     for expression in equations:
-        compared = [c.gts - c.lts for c in expression.atoms(sympy.core.relational.Relational)]
+        compared += [c.gts - c.lts for c in expression.atoms(sympy.core.relational.Relational)]
         compared += [s.args[0] for s in expression.atoms(sympy.sign, sympy.Abs)]
         compared += [a - b for own in expression.atoms(sympy.Min, sympy.Max) for a, b in pairwise(own.args)]
-        for argument in compared:
-            own = argument.xreplace(numbers)
-            slope = own.diff(clock) if own.free_symbols == {clock} else None
-            if slope is not None and slope.is_number and slope != 0:
-                found.add(float(-own.xreplace({clock: sympy.Integer(0)}) / slope))
-    return tuple(sorted(found))
+    return [argument.xreplace(numbers) for argument in compared]

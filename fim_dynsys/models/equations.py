@@ -19,10 +19,18 @@ from fim_dynsys.estimation.descent import Outcome
 from fim_dynsys.estimation.description import Description, describe
 from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.estimation.facts import negative_states, with_facts
-from fim_dynsys.estimation.fits import Fit, fit_problem, held_at_zero, refined, restarted
+from fim_dynsys.estimation.fits import (
+    Fit,
+    fit_problem,
+    held_at_zero,
+    refined,
+    restarted,
+    with_switches_moved,
+)
 from fim_dynsys.estimation.happenings import read_begins
 from fim_dynsys.estimation.known import Known
 from fim_dynsys.estimation.summary import Summary, summarise
+from fim_dynsys.estimation.switches import timing
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
@@ -393,6 +401,18 @@ class EquationsModel(EstimatedModel):
             self._coordinates,
         )
 
+    def _with_switches_of_whole_runs(
+        self, described: Description, fit: Fit, summary: Summary, switches: Mapping[str, tuple[float, float]]
+    ) -> tuple[Fit, Summary]:
+        """A fit by pieces, which say little of a switch, or of whole runs where its paths come nearer."""
+        whole = fit_problem(described.problem, None, self.n_starts, self.seed)
+        if whole is None:
+            return fit, summary
+        whole = with_switches_moved(whole, switches)
+        again = summarise(described, whole)
+        nearer = again.quality["path_r2"] > summary.quality["path_r2"]
+        return (whole, again) if nearer else (fit, summary)
+
     def _estimated(
         self,
         trajectories: Trajectories,
@@ -407,13 +427,18 @@ class EquationsModel(EstimatedModel):
         check_whole(self._caller, 0, seed=self.seed)
         described = self._described(trajectories, states, columns, errors, curves, hold)
         problem = described.problem
+        switches = timing(described.equations, problem.fixed)
         fit = fit_problem(problem, described.shown, self.n_starts, self.seed)
+        if fit is not None and fit.problem is problem:
+            fit = with_switches_moved(fit, switches)
         summary = None if fit is None else summarise(described, fit)
         if described.shown is None and (summary is None or _is_poor(summary)):
             starts = grown(self._caller, problem, trajectories, columns, errors, self.start)
             better = refined(fit, problem, starts)
             if better is not None and better is not fit:
                 fit, summary = better, summarise(described, better)
+        if fit is not None and summary is not None and switches and fit.problem is not problem:
+            fit, summary = self._with_switches_of_whole_runs(described, fit, summary, switches)
         if summary is not None and _is_doubtful(summary):
             better = restarted(fit, problem, described.shown, self.n_starts, self.seed)
             again = None if better is None else summarise(described, better)
