@@ -619,7 +619,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             )
             return
         beyond = self.field_.fit_info.inference.beyond_noise
-        if beyond is not None and not given:
+        if beyond is not None and self._sigma is None:  # else residuals are in units of these errors
             warn(
                 f"{self._caller}.{method}: the field leaves {beyond:.2g} times the noise of the samples, all "
                 "along: it lacks something, such as a term, a state or a drive in time. Standard errors and "
