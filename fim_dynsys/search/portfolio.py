@@ -240,13 +240,16 @@ class Portfolio:
         seen = self.search.observations
         drawn = start.drawn(seen, fit, deviates)
         most = _CONTRADICTING * residual_variances(seen, [fitted])[0]
-        for _ in range(_NEARER_AT_MOST if np.isfinite(most).all() else 0):
-            far = ~(residual_variances(seen, drawn) <= most).all(axis=1)
+        if not np.isfinite(most).all():
+            return drawn
+        far = ~(residual_variances(seen, drawn) <= most).all(axis=1)
+        for _ in range(_NEARER_AT_MOST):
             if not far.any():
-                break
+                return drawn
             deviates = np.where(far[:, None], _NEARER * deviates, deviates)
             drawn = start.drawn(seen, fit, deviates)
-        return drawn
+            far = ~(residual_variances(seen, drawn) <= most).all(axis=1)
+        return [fitted if is_far else own for own, is_far in zip(drawn, far, strict=True)]
 
     def _paths(self, member: Candidate) -> Sequence[np.ndarray]:
         """States (n, d) of each piece that a member's fit starts from.

@@ -91,7 +91,8 @@ def test_correlation_dimension_of_lorenz_attractor_from_many_samples(long_record
     """At radii that 64,000 samples leave nearly empty the slope is that of Grassberger and Procaccia."""
     starts = np.random.default_rng(1).normal(size=(400, 3)) * 8 + [0, 0, 25]
     t = np.concatenate([[0.0], 20 + STEP * np.arange(750)])
-    runs = Trajectories.from_arrays(list(simulate(LORENZ, starts, t).x[:, 1:]), STEP * np.arange(750))
+    field = CallableField(lorenz, 3)
+    runs = Trajectories.from_arrays(list(simulate(field, starts, t).x[:, 1:]), STEP * np.arange(750))
     found = correlation_dimension(runs, max_points=300_000, radii=(0.004, 0.02))
     assert abs(found.dimension - 2.05) < 0.01
     assert found.error < 0.05
