@@ -302,9 +302,11 @@ def with_switches_moved(fit: Fit, switches: Mapping[str, tuple[float, float]]) -
     problem, space = fit.problem, fit.space
     times = np.unique(np.concatenate([run.times for run in problem.runs]))
     between = (times[1:] + times[:-1]) / 2.0
+    if not switches or len(between) < 2:
+        return fit
     between = between[np.unique(np.linspace(0, len(between) - 1, _GAPS).round().astype(int))]
     for name, (begins, growth) in switches.items():
-        if name not in space.names or len(between) < 2:
+        if name not in space.names:
             continue
         held = np.array([own == name for own in space.names])
         found = []

@@ -320,7 +320,9 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
         follows, follows_for = _followed(problem, whole, spread, np.where(np.isfinite(noise), noise, 0.0))
     same = fit.problem is problem
     window_r2 = path_r2 if same else explained(residuals[0], residuals[1], np.ones(len(residuals[1])))
-    over = _over_noise(*_in_their_errors(described, fit, whole), fit)
+    differ = any(o.errors.of_logarithm or o.scale_at >= 0 for o in objective.observables)
+    left = _in_their_errors(described, fit, whole) if differ else None
+    over = _over_noise(*((window, noise) if left is None else left), fit)
     problems = []
     expected = bool(len(known) or objective.counts.any()) and over < _AS_KNOWN
     by_pieces = not same and window_r2 >= _POOR_AHEAD and over < _AS_KNOWN
@@ -462,18 +464,19 @@ def _noise(described: Description, sizes: np.ndarray | None = None) -> np.ndarra
 
 def _in_their_errors(
     described: Description, fit: Fit, whole: Sequence[Path] | None
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Root mean square residuals and noise (m,) of the columns, measurements in units of their own errors.
 
     Errors in proportion to what is measured, or given by an expression, differ between measurements: one
-    level of noise for all would be that of the largest or of the smallest.
+    level of noise for all would be that of the largest or of the smallest. None where their sizes are not
+    known.
     """
+    if whole is None:
+        return None
     kinds, off = _residuals(fit.problem, fit.paths)
-    fitted, along = _sizes(fit.problem, fit.paths), np.full(1, np.nan)
-    if whole is not None:
-        along = _sizes(described.problem, whole)
+    fitted, along = _sizes(fit.problem, fit.paths), _sizes(described.problem, whole)
     if not (np.isfinite(fitted).all() and np.isfinite(along).all()):
-        fitted, along = np.ones(len(off)), np.ones(described.problem.objective.n)
+        return None
     left = np.zeros(len(described.columns))
     for k in np.unique(kinds):
         left[k] = np.sqrt(np.mean((off[kinds == k] / fitted[kinds == k]) ** 2))

@@ -156,9 +156,12 @@ def timing(equations: "Sequence[Expr]", known: Mapping[str, float]) -> dict[str,
     clock = sympy.Symbol(TIME, real=True)
     found: dict[str, tuple[float, float]] = {}
     for own in _compared(equations, known):
-        (other, *more) = sorted(own.free_symbols - {clock}, key=str) or [clock]
+        others = own.free_symbols - {clock}
+        if len(others) != 1:
+            continue
+        (other,) = others
         slope, share = own.diff(clock), own.diff(other)
-        if other != clock and not more and slope.is_number and share.is_number and slope * share != 0:
+        if slope.is_number and share.is_number and slope * share != 0:
             begins = -own.xreplace({clock: sympy.Integer(0), other: sympy.Integer(0)}) / share
             found[str(other)] = float(begins), float(-slope / share)
     return found

@@ -377,9 +377,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if info.noise_level is None or info.to_precision is not None:
             return  # noise-free samples of a conserved sum are as exact
         if sums := computed_columns(trajectories, info.noise_level):
-            computed = " and ".join(each.partition(" =")[0] for each in sums)
+            written = "; ".join(f"{name} = {text}" for name, text in sums.items())
+            computed = " and ".join(sums)
             warn(
-                f"{self._caller}.fit: {'; '.join(sums)} more exactly than noise allows, so {computed} was "
+                f"{self._caller}.fit: {written} more exactly than noise allows, so {computed} was "
                 f"computed and not measured. Leave {computed} out: equations with it and without are equal "
                 "on these data, and standard errors come out too small.",
                 DataWarning,

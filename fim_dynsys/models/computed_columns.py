@@ -2,16 +2,18 @@
 
 import numpy as np
 
+from fim_dynsys.fields.notation import plain_sum
 from fim_dynsys.trajectories.container import Trajectories
 
 _OF_NOISE = 0.2  # share of a state's noise that a sum leaves; where it has noise of its own, all is left
 _OF_SPREAD = 1e-3  # the same of its standard deviation, as in columns that are rounded to three digits
 _SHOWN = 1e-3  # share of the standard deviation below which an addend is left out
+_DIGITS = 4  # of the numbers of a sum
 _SPARE = 10  # samples beyond the numbers of a sum, so that it cannot follow noise
 
 
-def computed_columns(trajectories: Trajectories, noise: np.ndarray) -> list[str]:
-    """Sums of earlier columns, such as ``"x2 = 1.8 x0 + 32"``, that hold more exactly than noise allows.
+def computed_columns(trajectories: Trajectories, noise: np.ndarray) -> dict[str, str]:
+    """Columns that are sums of earlier ones, such as x2 of ``1.8 x0 + 32``, more exactly than noise allows.
 
     Parameters
     ----------
@@ -23,10 +25,10 @@ def computed_columns(trajectories: Trajectories, noise: np.ndarray) -> list[str]
     x = np.concatenate([x for _, x in trajectories.arrays()])
     x = x[np.isfinite(x).all(axis=1)]
     if len(x) < trajectories.dim + _SPARE:
-        return []
+        return {}
     names, centre, spread = trajectories.state_names, x.mean(axis=0), x.std(axis=0)
     changing = np.flatnonzero(spread > 0.0)
-    found, measured = [], list(changing[:1])
+    found, measured = {}, list(changing[:1])
     for k in changing[1:]:
         unit = (x - centre)[:, measured] / spread[measured]
         shares = np.linalg.lstsq(unit, x[:, k] - centre[k], rcond=None)[0] / spread[k]
@@ -36,17 +38,8 @@ def computed_columns(trajectories: Trajectories, noise: np.ndarray) -> list[str]
             factors = shares * spread[k] / spread[measured]
             constant = centre[k] - factors @ centre[measured]
             constant = constant if abs(constant) > _SHOWN * spread[k] else 0.0
-            found.append(f"{names[k]} = {_sum(factors, constant, [names[j] for j in measured])}")
+            terms = [*(names[j] for j in measured), "1"]
+            found[names[k]] = plain_sum(np.append(factors, constant), terms, _DIGITS)
         else:
             measured.append(k)
     return found
-
-
-def _sum(factors: np.ndarray, constant: float, names: list[str]) -> str:
-    text = ""
-    for value, name in zip([*factors, constant], [*names, ""], strict=True):
-        if value != 0.0:
-            sign = (" - " if value < 0 else " + ") if text else ("-" if value < 0 else "")
-            number = f"{abs(value):.4g}"
-            text += sign + (name if name and number == "1" else f"{number} {name}".rstrip())
-    return text

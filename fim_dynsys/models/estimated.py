@@ -294,8 +294,12 @@ class EstimatedModel(VectorFieldModel):
         return simulated(caller, field, x0, times, u, report.get("hold"), report.get("clock"))
 
     def _records(self, caller: str, trajectories: Trajectories) -> Trajectories:
-        """Records of all states, in the order of the equations; of arrays, columns are what was observed."""
-        report = self._fitted_field().fit_info.report
+        """Records of all states, in the order of the equations; of arrays, columns are what was observed.
+
+        That of the fit has its hidden states.
+        """
+        field = self._fitted_field()
+        report = field.fit_info.report
         states, columns = tuple(report["states"]), tuple(report["observed"])
         as_fitted = trajectories.state_names in (columns, default_names(len(columns)))
         if as_fitted:
@@ -305,6 +309,9 @@ class EstimatedModel(VectorFieldModel):
                     f"{', '.join(columns)}; fit_info says how well these are described."
                 )
             trajectories = trajectories.with_x(trajectories.x, columns)
+            whole = field.context
+            if len(columns) < len(states) and whole is not None and trajectories.equals(self.context_):
+                return whole
         return super()._records(caller, trajectories)
 
     def _path_score(self, trajectories: Trajectories, horizon: float | None, progress: bool | None) -> float:

@@ -521,7 +521,7 @@ class FittedModel(Estimator):
         return found
 
     def _records(self, caller: str, trajectories: Trajectories) -> Trajectories:
-        """Records of all states of the field, in its order; that of the fit with its hidden states.
+        """Records of all states of the field, in its order.
 
         Warns
         -----
@@ -531,8 +531,6 @@ class FittedModel(Estimator):
             They are in other units than what the field was fitted to.
         """
         field = self._fitted_field()
-        if trajectories.dim < field.dim and field.context is not None and trajectories.equals(self.context_):
-            return field.context
         inputs = field.input_names if isinstance(field, DrivenField) else ()
         trajectories = with_known_inputs(caller, field, trajectories)
         if trajectories.input_names and not isinstance(field, DrivenField):

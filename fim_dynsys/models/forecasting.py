@@ -94,8 +94,8 @@ def forecast_bands(
         raise ValueError(f"{caller}: expected bands between 0 and 1, such as (0.5, 0.9), got {bands!r}.")
     if trajectories.dim != field.dim:
         raise ValueError(
-            f"{caller}: expected trajectories of {field.dim} states, got {trajectories.dim}; the record of "
-            "the fit with its hidden states is model.field_.context."
+            f"{caller}: expected trajectories of {field.dim} states, got {trajectories.dim}; where "
+            "states are hidden, the record of the fit with its hidden states is model.field_.context."
         )
     unit, noise = field.scales.length, _noise(field, trajectories)
     errors = [_own_errors(field, sigma, noise, *pair) for pair in trajectories.arrays()]

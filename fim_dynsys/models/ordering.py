@@ -112,10 +112,8 @@ class CanonicalOrder:
             noise = self._of_states(noise)
         info = replace(info, initial_states=starts, noise_level=noise)
         if isinstance(found, LocalField):
-            samples, lengths = (
-                (self.whole(found.states), self._of_states(found.slopes)),
-                np.ones(len(self.given)),
-            )
+            samples = self.whole(found.states), self._of_states(found.slopes)
+            lengths = np.ones(len(self.given))
             lengths[self.states] = found.lengths
             return LocalField(*samples, lengths, found.ridge, found.rate, context=context, fit_info=info)
         terms_of = found.extended if isinstance(found, DrivenField) else found
@@ -146,7 +144,9 @@ class CanonicalOrder:
     def information(self, dictionary: Dictionary, values: np.ndarray) -> np.ndarray:
         """Numbers (d, m, m) of each state and two terms, all as in `field`."""
         _, rows = self._terms(dictionary)
-        return np.moveaxis(self._of_states(np.moveaxis(values[:, rows][:, :, rows], 0, -1)), -1, 0)
+        out = np.zeros((len(self.given), len(rows), len(rows)), values.dtype)
+        out[self.states] = values[:, rows][:, :, rows]
+        return out
 
     def free(self, dictionary: Dictionary, free: Iterable[Sequence[int]]) -> list[list[int]]:
         """Fitted numbers inside functions, see `Candidate`, their terms as in `field`."""
@@ -160,18 +160,21 @@ class CanonicalOrder:
 
     def _places(self, dim: int) -> np.ndarray:
         """Which of the given states and inputs ``dim`` sorted ones are; inputs stand behind all states."""
-        return np.concatenate(
-            [self.states, np.arange(len(self.given), len(self.given) + dim - len(self.states))]
-        )
+        inputs = np.arange(len(self.states), dim) + self._n_left_out
+        return np.concatenate([self.states, inputs])
+
+    @property
+    def _n_left_out(self) -> int:
+        return len(self.given) - len(self.states)
 
     def _terms(self, dictionary: Dictionary) -> tuple[Dictionary, np.ndarray]:
         """Terms of the given states, and which of the terms of the sorted ones each is."""
-        places = self._places(dictionary.dim)
-        return reordered(dictionary, places, len(self.given) + len(places) - len(self.states))
+        dim = dictionary.dim
+        return reordered(dictionary, self._places(dim), dim + self._n_left_out)
 
     def _of_states(self, values: np.ndarray) -> np.ndarray:
         """Numbers (..., d) of the sorted states, and inputs, as of the given ones; zero where left out."""
-        places = self._places(values.shape[-1])
-        out = np.zeros((*values.shape[:-1], len(self.given) + len(places) - len(self.states)), values.dtype)
-        out[..., places] = values
+        dim = values.shape[-1]
+        out = np.zeros((*values.shape[:-1], dim + self._n_left_out), values.dtype)
+        out[..., self._places(dim)] = values
         return out

@@ -27,6 +27,10 @@ def epidemic(noise=10.0):
     return x + noise * np.random.default_rng(0).normal(size=x.shape), t
 
 
+def named(observed, noise):
+    return [f"{name} = {text}" for name, text in computed_columns(observed, noise).items()]
+
+
 @pytest.mark.parametrize(
     ("column", "said"),
     [
@@ -39,21 +43,21 @@ def test_sums_of_others_are_named(column, said):
     x, _ = epidemic()
     x[:, 2] = column(x)
     observed = Trajectories.from_arrays(x, np.arange(61.0), list(SIR))
-    assert computed_columns(observed, np.full(3, 10.0)) == [said]
+    assert named(observed, np.full(3, 10.0)) == [said]
 
 
 def test_two_computed_columns_are_named_beside_what_was_measured():
     x, _ = epidemic()
     x = np.column_stack([x[:, :2], 2.0 * x[:, 0], x[:, 0] - x[:, 1]])
     observed = Trajectories.from_arrays(x, np.arange(61.0))
-    assert computed_columns(observed, np.full(4, 10.0)) == ["x2 = 2 x0", "x3 = x0 - x1"]
+    assert named(observed, np.full(4, 10.0)) == ["x2 = 2 x0", "x3 = x0 - x1"]
 
 
 def test_measured_columns_and_few_samples_are_none():
     x, t = epidemic()
-    assert computed_columns(Trajectories.from_arrays(x, t), np.full(3, 10.0)) == []
+    assert named(Trajectories.from_arrays(x, t), np.full(3, 10.0)) == []
     x[:, 2] = 1000.0 - x[:, 0] - x[:, 1]
-    assert computed_columns(Trajectories.from_arrays(x[:12], t[:12]), np.full(3, 10.0)) == []
+    assert named(Trajectories.from_arrays(x[:12], t[:12]), np.full(3, 10.0)) == []
 
 
 @pytest.mark.parametrize("name", ["fim-ode", "equations"])
@@ -65,7 +69,7 @@ def test_fits_say_which_column_to_leave_out(name):
         model.fit(x, t, feature_names=list(SIR))
 
 
-def test_exact_sums_of_noise_free_samples_are_no_computed_columns(recwarn):
+def test_exact_sums_of_noise_free_samples_are_no_named(recwarn):
     x, t = epidemic(0.0)
     fim_dynsys.load("fim-ode").fit(x, t)
     assert not [w for w in recwarn if "computed" in str(w.message)]

@@ -52,3 +52,17 @@ def test_parameters_that_say_when_are_told_from_others():
     ]
     assert timing(switching, {}) == {"on": (0.0, 1.0), "shift": (3.0, -2.0)}
     assert timing(switching, {"on": 2.0}) == {"shift": (3.0, -2.0)}
+
+
+def test_records_at_a_single_time_have_no_gap_for_a_switch():
+    """Each of many runs was measured once, at the same time."""
+    starts = np.linspace(1.0, 9.0, 30)
+    runs = [[[value * np.exp(-0.6)]] for value in starts]
+    model = fim_dynsys.load(
+        "equations", expressions={"x": "-(k if t < T else 0.3)*x"}, initial={"x": "begin"}, t0=0.0
+    )
+    data = fim_dynsys.Trajectories.from_arrays(
+        runs, [[2.0]] * len(runs), ["x"], coords={"begin": starts.tolist()}
+    )
+    model.fit(data)
+    assert model.field_.parameters.keys() == {"k", "T"}
