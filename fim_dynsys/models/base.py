@@ -117,6 +117,7 @@ class TrajectoryModel(abc.ABC):
         """Continue from the states `x0` (d,) or (n, d) to the times `t` (m,) or (n, m)."""
 
 
+_WITHOUT_NOISE = 0.5  # noise levels left, below which the level is that of curvature: noise leaves about 1
 _TOO_SMALL = 2.0  # times given errors that residuals are, from which standard errors are too small by half
 _EARLIER = {
     "uses_inputs": "inputs",
@@ -374,15 +375,16 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
 
     def _warn_of_computed_columns(self, trajectories: Trajectories) -> None:
         info = self._fitted_field().fit_info
-        if info.noise_level is None or info.to_precision is not None:
-            return  # noise-free samples of a conserved sum are as exact
+        left = info.residual_over_noise
+        noise_free = info.to_precision is not None or (left is not None and left < _WITHOUT_NOISE)
+        if info.noise_level is None or noise_free:
+            return  # samples of a conserved sum are as exact then
         if sums := computed_columns(trajectories, info.noise_level):
             written = "; ".join(f"{name} = {text}" for name, text in sums.items())
-            computed = " and ".join(sums)
             warn(
-                f"{self._caller}.fit: {written} more exactly than noise allows, so {computed} was "
-                f"computed and not measured. Leave {computed} out: equations with it and without are equal "
-                "on these data, and standard errors come out too small.",
+                f"{self._caller}.fit: {written} more exactly than noise allows: computed, not measured. "
+                f"Leave out {' and '.join(sums)}: equations with and without are equal on these data, and "
+                "standard errors come out too small.",
                 DataWarning,
             )
 

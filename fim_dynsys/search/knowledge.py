@@ -23,6 +23,8 @@ Bounds = tuple[float | None, float | None]
 _Equality = tuple[dict[int, float], float, frozenset[str]]
 _Part = tuple[int, tuple[int, ...], float]
 """Of a gradient: the state, powers and coefficient of one term."""
+_Pivot = tuple[np.ndarray, float, frozenset[str]]
+"""Of an eliminated coefficient: its equality with the free ones, the value, and the facts it follows from."""
 
 _POSITIVE = {Kind.MONOMIAL, Kind.EXP, Kind.HILL2, Kind.SATURATION, Kind.INHIBITION, Kind.GAUSSIAN}
 _POSITIVE |= {Kind.ARRHENIUS, Kind.LOG_SQUARE}
@@ -33,6 +35,7 @@ _VANISHES = {Kind.SIN, Kind.HILL, Kind.HILL2, Kind.SATURATION}
 """Kinds that are zero where their argument is."""
 
 _ROUNDING = 1e-11  # of the largest entry of an equality
+_SAME_NUMBER = 1e-9  # difference of coefficients that are one, to the tolerance of linear programs
 
 _OPEN = re.compile(r"\+\s*\.\.\.\s*$")
 
@@ -452,23 +455,31 @@ class _Compiler:
     def solved(self) -> Restriction:
         """Gauss-Jordan elimination of the equalities, high degrees first, which facts speak of least."""
         degree = np.repeat(self.dictionary.exponents.sum(axis=1), self.dim)
-        spoken = np.isfinite(self.low) | np.isfinite(self.high)
-        spoken[list(self.required)] = True
-        order = np.lexsort((np.arange(self.size)[::-1], -degree, spoken))
-        pivots: dict[int, tuple[np.ndarray, float, frozenset[str]]] = {}
-        pending = list(self.equalities)
         while True:
-            self.eliminate(pending, order, pivots)
+            spoken = np.isfinite(self.low) | np.isfinite(self.high)
+            spoken[list(self.required)] = True
+            order = np.lexsort((np.arange(self.size)[::-1], -degree, spoken))
+            pivots: dict[int, _Pivot] = {}
+            self.eliminate(self.equalities, order, pivots)
             restriction, several = self.assembled(pivots)
             if not several:
                 return restriction
-            pending = self.implied(several, pivots)
+            implied = self.implied(several, pivots)
+            self.equalities += implied
+            if not implied and not self.without_redundant(several, pivots):
+                named = ", ".join(self.name_of(place) for place in several)
+                facts = set().union(*(pivots[place][2] | self.bounds_of(place) for place in several))
+                raise ValueError(
+                    f"Knowledge: expected bounds of coefficients that equalities leave free, got {named}, "
+                    f"which several others decide ({'; '.join(sorted(facts))}). Leave one of them out, or "
+                    "forbid the term."
+                )
 
     def eliminate(
         self,
         pending: Iterable[_Equality],
         order: np.ndarray,
-        pivots: dict[int, tuple[np.ndarray, float, frozenset[str]]],
+        pivots: dict[int, _Pivot],
     ) -> None:
         for entries, value, why in pending:
             row = np.zeros(self.size)
@@ -494,9 +505,7 @@ class _Compiler:
                     )
             pivots[pivot] = row, value, why
 
-    def assembled(
-        self, pivots: dict[int, tuple[np.ndarray, float, frozenset[str]]]
-    ) -> tuple[Restriction, list[int]]:
+    def assembled(self, pivots: dict[int, _Pivot]) -> tuple[Restriction, list[int]]:
         """The restriction, and the coefficients with bounds that depend on several free ones."""
         free = np.array([k for k in range(self.size) if k not in pivots], dtype=np.intp)
         basis, offset = np.zeros((self.size, len(free))), np.zeros(self.size)
@@ -541,31 +550,53 @@ class _Compiler:
         """Facts that bound coefficients."""
         return {why[p] for p in places for why in (self.why_low, self.why_high) if p in why}
 
-    def implied(
-        self, several: list[int], pivots: dict[int, tuple[np.ndarray, float, frozenset[str]]]
-    ) -> list[_Equality]:
+    def implied(self, several: list[int], pivots: dict[int, _Pivot]) -> list[_Equality]:
         """Equalities that bounds amount to together, as those of numbers that sum to zero."""
+        found: list[_Equality] = []
+        for place in several:
+            low, high = self.range_of(place, pivots)
+            if abs(high - low) <= _SAME_NUMBER:
+                facts = pivots[place][2] | self.bounds_of(place)
+                found.append(({place: 1.0}, round(low, 12), facts))
+        return found
+
+    def without_redundant(self, several: list[int], pivots: dict[int, _Pivot]) -> bool:
+        """Leave out bounds that follow from equalities and other bounds; whether there were any.
+
+        Of ``a = b + c`` with none of them negative, the bound of a says nothing: a may depend on b and c.
+        """
+        together = np.isin(np.arange(self.size), several)
+        for _ in range(self.size):
+            rows = [row != 0.0 for row, _, _ in pivots.values() if (row[together] != 0.0).any()]
+            more = np.logical_or.reduce([together, *rows])
+            if (more == together).all():
+                break
+            together = more
+        found = False
+        for place in np.flatnonzero(together & (np.isfinite(self.low) | np.isfinite(self.high))).tolist():
+            bounds = self.low[place], self.high[place]
+            self.low[place], self.high[place] = -np.inf, np.inf
+            low, high = self.range_of(place, pivots)
+            if low >= bounds[0] - _SAME_NUMBER and high <= bounds[1] + _SAME_NUMBER:
+                found = True
+            else:
+                self.low[place], self.high[place] = bounds
+        return found
+
+    def range_of(self, place: int, pivots: dict[int, _Pivot]) -> tuple[float, float]:
+        """The least and the largest value of a coefficient that equalities and bounds allow."""
         from scipy.optimize import linprog
 
         rows = np.stack([row for row, _, _ in pivots.values()])
         values = np.array([value for _, value, _ in pivots.values()])
         limits = np.stack([self.low, self.high], axis=1)
-        found: list[_Equality] = []
-        for place in several:
-            facts = pivots[place][2] | self.bounds_of(place)
-            ends = []
-            for sign in (1.0, -1.0):
-                cost = np.zeros(self.size)
-                cost[place] = sign
-                answer = linprog(cost, A_eq=rows, b_eq=values, bounds=limits)
-                if answer.status == 2:
-                    everything = set().union(*(why for _, _, why in pivots.values()))
-                    self.contradicted(everything | self.bounds_of(*range(self.size)), self.name_of(place))
-                ends.append(sign * answer.fun if answer.status == 0 else np.inf)
-            if not abs(ends[1] - ends[0]) <= 1e-9:
-                raise ValueError(
-                    f"Knowledge: expected bounds of coefficients that equalities leave free, got one of "
-                    f"{self.name_of(place)}, which several others decide ({'; '.join(sorted(facts))})."
-                )
-            found.append(({place: 1.0}, round(ends[0], 12), facts))
-        return found
+        ends = []
+        for sign in (1.0, -1.0):
+            cost = np.zeros(self.size)
+            cost[place] = sign
+            answer = linprog(cost, A_eq=rows, b_eq=values, bounds=limits)
+            if answer.status == 2:
+                everything = set().union(*(why for _, _, why in pivots.values()))
+                self.contradicted(everything | self.bounds_of(*range(self.size)), self.name_of(place))
+            ends.append(sign * answer.fun if answer.status == 0 else -sign * np.inf)
+        return ends[0], ends[1]

@@ -69,7 +69,10 @@ def test_fits_say_which_column_to_leave_out(name):
         model.fit(x, t, feature_names=list(SIR))
 
 
-def test_exact_sums_of_noise_free_samples_are_no_named(recwarn):
+@pytest.mark.parametrize(
+    "given", [{}, {"knowledge": fim_dynsys.Knowledge(conserved=["x0 + x1 + x2"])}], ids=["nothing", "the sum"]
+)
+def test_exact_sums_of_noise_free_samples_are_not_named(given, recwarn):
     x, t = epidemic(0.0)
-    fim_dynsys.load("fim-ode").fit(x, t)
+    fim_dynsys.load("fim-ode", **given).fit(x, t)
     assert not [w for w in recwarn if "computed" in str(w.message)]

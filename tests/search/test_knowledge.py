@@ -114,6 +114,47 @@ def test_mass_that_is_kept_by_nonnegative_states():
 
 
 @pytest.mark.parametrize(
+    "sums, equations",
+    [
+        (
+            [[1, 0, 1, 0], [0, 1, 1, 1]],
+            {"E": "1.5*C - E*S", "S": "C - E*S", "C": "E*S - 1.5*C", "P": "0.5*C"},
+        ),
+        (
+            [[1, 1, 0, 0], [0, 0, 1, 1]],
+            {"S": "0.2*I - 2*S*V", "I": "2*S*V - 0.2*I", "U": "V - U*I", "V": "U*I - V"},
+        ),
+        (
+            [[1, 2, 0, 0], [0, 0, 1, 1]],
+            {"A": "2*B - 2*A**2", "B": "A**2 - B", "C": "B*D - C", "D": "C - B*D"},
+        ),
+    ],
+)
+def test_several_sums_that_nonnegative_states_keep(sums, equations):
+    """An enzyme, hosts and vectors, a dimer: some bounds follow from others."""
+    names = tuple(equations)
+    terms = Dictionary.polynomial(len(names), 2)
+    kept = [" + ".join(f"{w}*{name}" for w, name in zip(row, names, strict=True) if w) for row in sums]
+    allowed = Knowledge(conserved=kept, nonnegative=names).restriction(terms, names)
+    free = 3.0 * np.random.default_rng(1).normal(size=(20, len(allowed.place)))
+    values = allowed.coefficients(np.clip(free, allowed.low, allowed.high))
+    np.testing.assert_allclose(values @ np.transpose(sums), 0.0, atol=1e-12)
+    for k in range(len(names)):
+        x = np.abs(np.random.default_rng(k).normal(size=(40, len(names))))
+        x[:, k] = 0.0
+        assert np.einsum("pm,nm->np", terms.evaluate(x), values[:, :, k]).min() >= -1e-12
+    true = Knowledge(known=equations).restriction(terms, names).still
+    assert allowed.within(true)
+    np.testing.assert_allclose(allowed.coefficients(allowed.numbers(true)), true, atol=1e-12)
+
+
+def test_bounds_that_several_coefficients_decide_are_refused():
+    facts = Knowledge(conserved=["x + y + z"], bounds={name: {"x": (-1, 1)} for name in "xyz"})
+    with pytest.raises(ValueError, match=r"which several others decide.*Leave one of them out"):
+        facts.restriction(Dictionary.polynomial(3, 2), ("x", "y", "z"))
+
+
+@pytest.mark.parametrize(
     "facts, named",
     [
         ({"known": {"x": "v"}, "forbid": {"x": ["v"]}}, ["known x' = v", "forbid v in x'"]),
