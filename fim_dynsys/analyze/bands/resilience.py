@@ -36,8 +36,9 @@ _RADII = np.geomspace(0.02, 1.0, 16)  # of the region's size, at which shocks ar
 _BASES = 4  # points of a cycle or recurrent set that are shocked
 _BEST = 6  # directions whose boundary is located
 _HALVINGS = 10  # of the bracket of a shock: located to 0.02 %
-# Directions tried round the best one; how many each time, and how far, at first and halved.
-_REFINEMENTS, _AROUND, _TURN = 4, 16, 0.3
+# Shocks tried round the best one: how many times and how many each time, by how much they are turned, and
+# by which part of a cycle their base is moved, at first and halved each time.
+_REFINEMENTS, _AROUND, _TURN, _MOVED = 4, 16, 0.3, 0.5 / _BASES
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -354,7 +355,8 @@ class _Meter:
     def _shock(self, run: Labelling, k: int) -> tuple[float, np.ndarray]:
         """Size and vector of the smallest shock found that attractor k does not survive."""
         points = run.attractors[k].points
-        bases = points[np.linspace(0, len(points) - 1, min(_BASES, len(points)), dtype=int)]
+        chosen = np.linspace(0, len(points), min(_BASES, len(points)), endpoint=False, dtype=int)
+        bases = points[chosen]
         base = np.repeat(np.arange(len(bases)), len(self.directions))
         along = np.tile(self.directions, (len(bases), 1))
         lost = np.stack(
@@ -368,19 +370,22 @@ class _Meter:
         low = np.where(first[best] > 0, self.radii[np.maximum(first[best] - 1, 0)], 0.0)
         radii = self._located(run, k, bases[base[best]], along[best], low, self.radii[first[best]])
         i = int(radii.argmin())
-        radius, origin, direction = float(radii[i]), bases[base[best[i]]], along[best[i]]
+        radius, origin, direction = float(radii[i]), chosen[base[best[i]]], along[best[i]]
         rng = np.random.default_rng(self.seed)
-        turn = _TURN if self.region.dim > 1 else 0.0
-        for _ in range(_REFINEMENTS if turn else 0):
-            near = direction + turn * rng.standard_normal((_AROUND, self.region.dim))
+        wider = 1.0
+        for _ in range(_REFINEMENTS if self.region.dim > 1 else 0):
+            near = direction + wider * _TURN * rng.standard_normal((_AROUND, self.region.dim))
             near /= np.linalg.norm(near, axis=1, keepdims=True)
-            start = np.tile(origin, (_AROUND, 1))
-            worse = self._lost(run, k, start, near, np.full(_AROUND, radius))
+            moved = rng.standard_normal(_AROUND) if len(points) > 1 else np.zeros(_AROUND)
+            start = (origin + np.round(wider * _MOVED * len(points) * moved).astype(int)) % len(points)
+            worse = self._lost(run, k, points[start], near, np.full(_AROUND, radius))
             if worse.any():
                 near, start = near[worse], start[worse]
-                radii = self._located(run, k, start, near, np.zeros(len(near)), np.full(len(near), radius))
-                radius, direction = float(radii.min()), near[int(radii.argmin())]
-            turn /= 2
+                high = np.full(len(near), radius)
+                radii = self._located(run, k, points[start], near, np.zeros(len(near)), high)
+                i = int(radii.argmin())
+                radius, origin, direction = float(radii[i]), start[i], near[i]
+            wider /= 2
         return radius, radius * direction * self.unit
 
     def _located(
