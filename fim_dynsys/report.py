@@ -14,15 +14,14 @@ import numpy as np
 from tqdm import tqdm
 
 from fim_dynsys import plot
+from fim_dynsys.analyze.constant_inputs import at_constant_inputs
 from fim_dynsys.analyze.cycles.periodic import limit_cycles
 from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.phase_space.invariant import manifolds
 from fim_dynsys.analyze.phase_space.nullcline import nullclines
-from fim_dynsys.analyze.results import Result, cell, resolve_region, unwrap
+from fim_dynsys.analyze.results import Result, cell, resolve_region
 from fim_dynsys.explorer.turnable import turnable
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.base import VectorFieldModel
@@ -67,6 +66,7 @@ def write_report(
     region: Region | Mapping | Sequence | None = None,
     provenance: Mapping[str, object] | None = None,
     explorer: str | os.PathLike | None = None,
+    inputs: Mapping[str, float] | None = None,
 ) -> Path:
     """Analyse a fitted model and write the page.
 
@@ -82,6 +82,8 @@ def write_report(
         Rows for the table of provenance, before those on the model; a value may be a dict of rows itself.
     explorer : path, optional
         A page written by `model.explore`, which the portrait then links to.
+    inputs : mapping, optional
+        Constant inputs under which portrait, fixed points and cycles are; default their means.
 
     Returns
     -------
@@ -93,7 +95,7 @@ def write_report(
     TypeError
         For a model without a vector field in the space of the observations.
     ValueError
-        For a model that is not fitted, or a region of another dimension.
+        For a model that is not fitted, a region of another dimension, or inputs that are not the model's.
     FileNotFoundError
         If the folder does not exist, or there is no such page to link to.
     """
@@ -107,9 +109,11 @@ def write_report(
             f"write_report: expected explorer as a page that model.explore wrote, got {explorer}; "
             "write it first."
         )
-    field, inputs = _autonomous(model)
+    means = inputs is None
+    field, inputs = at_constant_inputs(model, "write_report", inputs)
     link = None if explorer is None else os.path.relpath(explorer, page_path.parent)
-    page = _Page(model, model.context_, field, inputs, resolve_region(field, region, "write_report"), link)
+    box = resolve_region(field, region, "write_report")
+    page = _Page(model, model.context_, field, inputs, means, box, link)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sections = tqdm((_equations, _dynamics, _data, _fit), desc="report", disable=None, leave=False)
@@ -127,6 +131,7 @@ class _Page:
     data: Trajectories
     field: VectorField
     inputs: Mapping[str, float]
+    means: bool
     region: Region
     explorer: str | None
 
@@ -138,17 +143,6 @@ def _provenance(model: VectorFieldModel, given: Mapping[str, object]) -> str:
     rows: dict[str, object] = {**given, "model": f"{model.name}, version {model.version}"}
     rows |= {"parameters": {key: repr(value) for key, value in model.get_params(deep=False).items()}}
     return f"<details><summary>Provenance</summary>{_facts(rows)}</details>"
-
-
-def _autonomous(model: VectorFieldModel) -> tuple[VectorField, dict[str, float]]:
-    """The field that is analysed, and the constant inputs under which that is done: their means."""
-    field = getattr(model, "field_", None)
-    if not isinstance(field, DrivenField) or isinstance(field, ForcedField):
-        return unwrap(model, "write_report"), {}
-    context = model.context_ if field.context is None else field.context
-    means = np.concatenate(context.input_arrays()).mean(axis=0)
-    inputs = dict(zip(field.input_names, (float(value) for value in means), strict=True))
-    return field.at_input(inputs), inputs
 
 
 def _equations(page: _Page) -> str:
@@ -189,7 +183,8 @@ def _uncertain(page: _Page, caught: Sequence[warnings.WarningMessage]) -> str:
     items += [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in facts.notes]
     if page.inputs:
         shown = ", ".join(f"{name} = {value:.4g}" for name, value in page.inputs.items())
-        items.append(f"Portrait, fixed points and cycles are those under constant inputs, the means {shown}.")
+        which = ", the means" if page.means else ""
+        items.append(f"Portrait, fixed points and cycles are those under constant inputs{which} {shown}.")
     if info.noise_level is not None:
         levels = np.broadcast_to(info.noise_level, page.field.dim)
         shown = ", ".join(

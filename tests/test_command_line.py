@@ -331,6 +331,31 @@ def test_a_driven_record_gets_a_page(tmp_path, capsys):
     assert float(point.split("<td>")[1].split("</td>")[0]) == pytest.approx(2 * u.mean(), rel=0.05)
 
 
+def test_a_driven_model_is_analysed_at_constant_inputs(tmp_path, capsys):
+    """h' = u - h / 2 rests at 2 u."""
+    t = np.linspace(0.0, 20.0, 101)
+    u = 1.0 + np.sin(t)
+    h = 2.0 - 0.8 * np.cos(t) + 0.4 * np.sin(t)
+    model = fim_dynsys.load("sindy-strong").fit(h, t, feature_names=["h"], u=u)
+    model.save(tmp_path / "tank")
+    assert run("analyze", tmp_path / "tank") == 0
+    assert f"Under constant inputs, the means u0 = {u.mean():.4g}" in capsys.readouterr().out
+    assert run("analyze", tmp_path / "tank", "--json", "--input", "u0=0.7") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["inputs"] == {"u0": 0.7}
+    assert facts["fixed points"][0]["h"] == pytest.approx(1.4, rel=1e-3)
+    page = tmp_path / "page.html"
+    assert run("explore", tmp_path / "tank", "--out", page, "--input", "u0=0.7", "--members", 2) == 0
+    assert "u0 = 0.7" in page.read_text(encoding="utf-8")
+    assert run("analyze", tmp_path / "tank", "--report", page, "--input", "u0=0.7") == 0
+    assert "under constant inputs u0 = 0.7" in page.read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert run("analyze", tmp_path / "tank", "--input", "v=1") == 2
+    assert "analyze: expected --input with values of u0, got those of v" in capsys.readouterr().err
+    with pytest.raises(ValueError, match=r"write_explorer: expected inputs with values of u0"):
+        model.explore(page, inputs={"u0": 1.0, "v": 2.0})
+
+
 def test_analyze_prints_tables(pendulum, tmp_path, capsys):
     assert (
         run("fit", pendulum, "--model", "sindy-strong", "--out", tmp_path / "o", "-q", "--held-out", 0) == 0

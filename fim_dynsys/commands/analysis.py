@@ -14,6 +14,7 @@ from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.registry import load_fitted
 
 Box = list[tuple[str, tuple[float, float]]] | None
+Inputs = list[tuple[str, float]] | None
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
@@ -46,6 +47,23 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
         metavar="STATE=LOW:HIGH",
         help="box to search, one entry a state; default that of the data, 10 %% wider on each side",
     )
+    parser.add_argument(
+        "--input",
+        nargs="+",
+        dest="inputs",
+        type=_value,
+        metavar="NAME=VALUE",
+        help="constant inputs of a driven model; default their means over the data",
+    )
+
+
+def _value(text: str) -> tuple[str, float]:
+    """``u=0.5`` as a name and a number."""
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}") from None
 
 
 def _bounds(text: str) -> tuple[str, tuple[float, float]]:
@@ -81,6 +99,7 @@ def analyze(
     explorer: Path | None,
     json: bool,
     region: Box,
+    inputs: Inputs,
     quiet: bool,
     command: str,
 ) -> int:
@@ -97,9 +116,9 @@ def analyze(
     if portrait is not None:
         reading.check_picture("--portrait", portrait)
     model = load_fitted(folder)
-    box = _checked(region, model)
+    box, given = _checked(region, model), None if inputs is None else dict(inputs)
     if report is None or json or portrait is not None:
-        _tables(model, box, json, portrait)
+        _tables(model, box, given, json, portrait)
     if report is not None:
         from fim_dynsys.report import write_report  # loads matplotlib, which no other command needs
 
@@ -109,33 +128,46 @@ def analyze(
         if before not in (None, today):
             packages = {"packages at the fit": before, "packages at the analysis": today}
         provenance = {**fitted, "analysed": fitting.now(), "analysis command": command, **packages}
-        write_report(model, report, region=box, provenance=provenance, explorer=explorer)
+        write_report(model, report, region=box, provenance=provenance, explorer=explorer, inputs=given)
         if not quiet:
             print(f"{report} written", file=sys.stderr if json else sys.stdout)
     return 0
 
 
-def _tables(model: VectorFieldModel, box: dict | None, json: bool, portrait: Path | None) -> None:
+def _tables(
+    model: VectorFieldModel,
+    box: dict | None,
+    inputs: dict[str, float] | None,
+    json: bool,
+    portrait: Path | None,
+) -> None:
     """Print fixed points and cycles, and draw them."""
+    from fim_dynsys.analyze.constant_inputs import at_constant_inputs
     from fim_dynsys.analyze.cycles.periodic import limit_cycles
     from fim_dynsys.analyze.equilibria.points import fixed_points
 
-    points = fixed_points(model, box)
-    cycles = limit_cycles(model, box) if model.field_.dim > 1 else None
+    field, held = at_constant_inputs(model, "analyze", inputs)
+    points = fixed_points(field, box)
+    cycles = limit_cycles(field, box) if field.dim > 1 else None
     results = [points, *([cycles] if cycles is not None else [])]
     if json:
         # the same keys for all models: null is what a field without a posterior does not know
         facts = {
             "fixed points": [{"exists": None} | row for row in _rows(points)],
             "limit cycles": [] if cycles is None else _rows(cycles),
+            **({"inputs": held} if held else {}),
         }
         print(as_json.dumps(facts, indent=2))
     else:
+        if held:
+            which = ", the means" if inputs is None else ""
+            values = ", ".join(f"{name} = {value:.4g}" for name, value in held.items())
+            print(f"Under constant inputs{which} {values}:\n")
         print("\n\n".join(str(result) for result in results))
     if portrait is not None:
         from fim_dynsys import plot  # loads matplotlib
 
-        reading.save_picture(plot.phase_portrait(model, *results, region=box), portrait)
+        reading.save_picture(plot.phase_portrait(field, *results, region=box), portrait)
 
 
 def _rows(result: Any) -> list[dict[str, Any]]:
@@ -158,14 +190,17 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | str) or value is None else str(value)
 
 
-def explore(folder: Path, out: Path, members: int, region: Box, quiet: bool, command: str) -> int:
+def explore(
+    folder: Path, out: Path, members: int, region: Box, inputs: Inputs, quiet: bool, command: str
+) -> int:
     """Write a page of a fitted model on which a click starts a trajectory.
 
     Example: fim-dynsys explore fitted --out explorer.html
     """
     reading.check_target("--out", out)
     model = load_fitted(folder)
-    model.explore(out, region=_checked(region, model), n_draws=members, folder=folder)
+    given = None if inputs is None else dict(inputs)
+    model.explore(out, region=_checked(region, model), n_draws=members, folder=folder, inputs=given)
     if not quiet:
         print(f"{out} written")
     return 0

@@ -23,6 +23,7 @@ _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(?:(\[\])|(\"[^\"]*\"|'[^']*'|-
 _CALLS = (
     (r"Trajectories\.from_(file|dataframe): ", ""),
     (r"See field_\.fit_info; more", "More"),
+    (r"^\w+: expected (no )?inputs(?= with values|, which)", r"expected \1--input"),
     (r"; model\.ensemble\(n\) shows how far they may vary", ""),
     (r", and their noise is not known \(sigma= gives it\)", ""),
     (r"; with observed=\[\.\.\.\] not all need to be in the data", ""),

@@ -689,7 +689,10 @@ class Explorer {
     const { scene } = this, text = JSON.stringify, { equations } = this.objects;
     const lines = ["import numpy as np", "", "import fim_dynsys", "from fim_dynsys import analyze, plot", ""];
     const region = `[${scene.low.map((v, i) => `(${v}, ${scene.high[i]})`).join(", ")}]`;
-    if (scene.folder !== null && !scene.parameter) lines.push(`field = fim_dynsys.load_fitted(${text(scene.folder)}).field_`);
+    if (scene.folder !== null && !scene.parameter) {
+      const held = scene.inputs ? `.at_input(${text(scene.inputs)})` : "";
+      lines.push(`field = fim_dynsys.load_fitted(${text(scene.folder)}).field_${held}`);
+    }
     else if (equations.length) lines.push(`field = fim_dynsys.SymbolicField(${text(equations)}, state_names=${text(scene.states)})`);
     else lines.push("field = ...  # the field that the page was made of");
     if (scene.parameter) lines.push(`# ${scene.parameter.name.replace(/\s+/g, " ")} = ${scene.parameter.values[this.frame]}`);

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fim_dynsys.analyze.constant_inputs import at_constant_inputs
 from fim_dynsys.analyze.results import (
     PATIENCE,
     FieldLike,
     RegionLike,
     progress_bar,
     resolve_region,
-    unwrap,
 )
 from fim_dynsys.errors import real_array
 from fim_dynsys.explorer.rates import Rates, rates_of
@@ -43,6 +43,7 @@ def write_explorer(
     parameter: ArrayLike | None = None,
     cycles: bool = True,
     folder: str | os.PathLike | None = None,
+    inputs: Mapping[str, float] | None = None,
     progress: bool | None = None,
 ) -> Path:
     """Write a page that integrates the field where one clicks.
@@ -68,6 +69,8 @@ def write_explorer(
         Whether limit cycles are sought.
     folder : path, optional
         Where the fitted model is saved, for the Python that the page writes.
+    inputs : mapping, optional
+        Constant inputs of a driven field, by name; default their means over its data.
     progress : bool, optional
         Whether a bar with the time left is shown after two seconds; default on a terminal.
 
@@ -82,7 +85,7 @@ def write_explorer(
         For what has no vector field in the space of the observations.
     ValueError
         For an ensemble of another dimension or with a family, missing or too many values of the parameter,
-        or no region.
+        inputs that are not the field's, or no region.
     FileNotFoundError
         If the folder of `path` does not exist.
     """
@@ -94,14 +97,20 @@ def write_explorer(
     if isinstance(field, FieldFamily):
         if ensemble is not None:
             raise ValueError("write_explorer: expected a family or an ensemble, got both; leave one out.")
-        values = _parameter_values(field, parameter)
+        if inputs is not None:
+            raise ValueError(
+                "write_explorer: expected no inputs with a FieldFamily, got some; leave them out."
+            )
+        values, held = _parameter_values(field, parameter), dict[str, float]()
         fields = [field.at(p) for p in values.tolist()]
         title = f"{', '.join(field.state_names)} over {field.parameter}"
     else:
         if parameter is not None:
             raise ValueError("write_explorer: expected parameter with a FieldFamily, got it with one field.")
-        values, fields = np.empty(0), [unwrap(field, "write_explorer")]
-        title = f"{getattr(field, 'name', 'field')}: {', '.join(fields[0].state_names)}"
+        shown, held = at_constant_inputs(field, "write_explorer", inputs)
+        values, fields = np.empty(0), [shown]
+        at = "".join(f", {name} = {value:.4g}" for name, value in held.items())
+        title = f"{getattr(field, 'name', 'field')}: {', '.join(shown.state_names)}{at}"
     first = fields[0]
     if ensemble is not None and ensemble.dim != first.dim:
         raise ValueError(
@@ -118,7 +127,8 @@ def write_explorer(
             bar.update()
     shared = len(fields) + len(ensemble or ())
     rates = [[rates_of(member, box, shared)] for member in fields]
-    rates[0] += [rates_of(member, box, shared) for member in ensemble or ()]
+    members = (at_constant_inputs(member, "write_explorer", held)[0] for member in ensemble or ())
+    rates[0] += [rates_of(member, box, shared) for member in members]
     scene = _scene(first, box) | {
         "title": title,
         "parameter": None
@@ -128,6 +138,7 @@ def write_explorer(
         "members": len(ensemble or ()),
         "note": max((own for row in rates for own in row), key=lambda own: own.error).note,
         "folder": None if folder is None else str(folder),
+        "inputs": held or None,
     }
     return replace_file(page_path, _document(title, scene, rates))
 

@@ -697,6 +697,7 @@ class FittedModel(Estimator):
         region: Region | Mapping | Sequence | None = None,
         n_draws: int = 20,
         folder: str | os.PathLike | None = None,
+        inputs: Mapping[str, float] | None = None,
         progress: bool | None = None,
     ) -> Path:
         """Write a page on which a click starts a trajectory; see `fim_dynsys.explorer.page.write_explorer`.
@@ -711,6 +712,8 @@ class FittedModel(Estimator):
             Members of `ensemble` that are integrated beside the field; 0 for none.
         folder : path, optional
             Where the model is saved, for the Python that the page writes.
+        inputs : mapping, optional
+            Constant inputs of a driven model, by name; default their means over its data.
         progress : bool, optional
             Whether a bar with the time left is shown after two seconds; default on a terminal.
 
@@ -735,7 +738,15 @@ class FittedModel(Estimator):
         self._fitted_field()
         check_whole(f"{self._caller}.explore", 0, n_draws=n_draws)
         ensemble = self.ensemble(n_draws, progress=progress) if n_draws else None
-        return write_explorer(self, path, region=region, ensemble=ensemble, folder=folder, progress=progress)
+        return write_explorer(
+            self,
+            path,
+            region=region,
+            ensemble=ensemble,
+            folder=folder,
+            inputs=inputs,
+            progress=progress,
+        )
 
     # ------------------------------------------------------------------ equations
 
