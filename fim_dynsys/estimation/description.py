@@ -24,7 +24,7 @@ from fim_dynsys.estimation.known import (
     read_prior,
     tie,
 )
-from fim_dynsys.estimation.noise import check_values, read_observables
+from fim_dynsys.estimation.noise import check_values, read_observables, without_zeros
 from fim_dynsys.estimation.parameters import Parameter, Scale
 from fim_dynsys.estimation.problem import Problem, Run
 from fim_dynsys.estimation.programs import TIME
@@ -127,7 +127,8 @@ def describe(
     observables, seen, noise_names = read_observables(
         read, columns, means, known.noise, poisson, errors is not None
     )
-    notes += late + check_values(caller, observables, [x for _, x in trajectories.arrays()])
+    trajectories, zeros = without_zeros(observables, trajectories)
+    notes += late + zeros + check_values(caller, observables, [x for _, x in trajectories.arrays()])
     reserved = {*states, *inputs, TIME}
     symbols: set[str] = set()
     for e in (*equations, *seen, *(event.value for own in events for event in own)):

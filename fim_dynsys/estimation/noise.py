@@ -9,6 +9,8 @@ from fim_dynsys.errors import check_number
 from fim_dynsys.estimation.known import Reader, is_number, is_pair
 from fim_dynsys.estimation.objective import Errors, Observable
 from fim_dynsys.estimation.programs import TIME
+from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.wording import counted
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -86,7 +88,8 @@ def read_observables(
             raise ValueError(f"{caller}: expected noise 'poisson' without a scale, got {word!r}.")
         if size is not None and is_number(size):
             check_number(caller, f"the scale of the errors of {column}", size, low=_LEAST)
-        if kind == _RELATIVE:
+        is_share = kind == _RELATIVE
+        if is_share:
             size = f"error_{k}" if size is None else size
             share = scale_of(size, mean)
             expression = share * sympy.Abs(mean)
@@ -100,7 +103,7 @@ def read_observables(
         if expression is not None:
             at = len(columns) + len(scales)
             scales.append(expression)
-        observables.append(Observable(column, Errors(kind), k, at))
+        observables.append(Observable(column, Errors(kind), k, at, is_share=is_share))
     names -= {*read.states, *read.inputs, TIME}
     return tuple(observables), (*means, *scales), names
 
@@ -108,6 +111,25 @@ def read_observables(
 def _names_models(words: Sequence[Any]) -> bool:
     """Whether words are names of kinds of noise, alone or with a scale, one or more."""
     return bool(words) and all((word[0] if is_pair(word) and word else word) in _KINDS for word in words)
+
+
+def without_zeros(
+    observables: Sequence[Observable], trajectories: Trajectories
+) -> tuple[Trajectories, list[str]]:
+    """Trajectories without samples of 0 whose errors are a share of them; what a reader is to be warned of.
+
+    Such a sample has no error where 0 is expected, and an infinite likelihood.
+    """
+    values, notes = trajectories.x.copy(), []
+    for observable in observables:
+        zeros = values[..., observable.at] == 0.0
+        if observable.is_share and zeros.any():
+            values[zeros, observable.at] = np.nan
+            notes.append(
+                f"{counted(int(zeros.sum()), 'sample')} of {observable.name} at 0 left out: relative errors "
+                "say nothing of them; noise=('normal', 'a + b*y') has an error at 0 too"
+            )
+    return (trajectories.with_x(values) if notes else trajectories), notes
 
 
 def check_values(caller: str, observables: Sequence[Observable], x: Sequence[np.ndarray]) -> list[str]:

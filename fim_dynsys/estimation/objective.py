@@ -58,6 +58,8 @@ class Observable:
         Observables of one group share an estimated scale; default each has its own.
     least, most : float
         Bounds of an estimated scale.
+    is_share : bool
+        Whether the scale of the errors is a share of the expectation.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Observable:
     group: str = ""
     least: float = 0.0
     most: float = np.inf
+    is_share: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,6 +67,19 @@ def with_known_inputs(caller: str, field: VectorField, trajectories: Trajectorie
     return with_coordinates(caller, trajectories, [name for name in needed if name in known])
 
 
+def check_constant(caller: str, field: DrivenField, trajectories: Trajectories) -> None:
+    """Raise ValueError where an input changes along a trajectory, so that nobody knows how it goes on."""
+    changing = np.zeros(len(field.input_names), dtype=bool)
+    for u in trajectories.input_arrays():
+        changing |= np.nanmax(u, axis=0) > np.nanmin(u, axis=0)
+    if changing.any():
+        names = ", ".join(np.array(field.input_names)[changing])
+        raise ValueError(
+            f"{caller}: expected inputs that are constant along each trajectory and stay so, got {names}, "
+            f"which changes; use simulate with u."
+        )
+
+
 def input_function(
     caller: str,
     field: DrivenField,

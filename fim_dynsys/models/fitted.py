@@ -37,6 +37,7 @@ from fim_dynsys.fields.inference import Trust
 from fim_dynsys.fields.presentation import facts, html_block
 from fim_dynsys.models.driving import (
     InputFunction,
+    check_constant,
     input_function,
     input_rows,
     needs_scipy,
@@ -424,7 +425,8 @@ class FittedModel(Estimator):
         Parameters
         ----------
         x0 : array (d,) or (n, d), or Trajectories
-            Initial states; or what was observed so far, which need not be what the model was fitted to.
+            Initial states; or what was observed so far, which need not be what the model was fitted to;
+            inputs are constant along each trajectory, and go on so.
         t : array (m,) or (n, m), or with Trajectories float or array (m,)
             Times, of which the first is that of x0. With Trajectories how far beyond the last sample of each,
             or increasing times counted from there.
@@ -454,8 +456,8 @@ class FittedModel(Estimator):
         Raises
         ------
         ValueError
-            For bands or times that are none, another number of states, or a trajectory without a complete
-            sample, up to each of the origins.
+            For bands or times that are none, another number of states, a trajectory without a complete
+            sample, up to each of the origins, or one along which inputs change.
 
         Warns
         -----
@@ -481,13 +483,10 @@ class FittedModel(Estimator):
         self._warn_of_path(f"{self._caller}.forecast", x0, t, origins)
         if not isinstance(x0, Trajectories):
             return _from_states(f"{self._caller}.forecast", field, x0, t)
-        if isinstance(field, DrivenField):
-            raise ValueError(
-                f"{self._caller}.forecast: expected a field without inputs to go on with trajectories, got "
-                f"{', '.join(field.input_names)}; use simulate with u, or field_.at_input(u)."
-            )
         caller = f"{self._caller}.forecast"
         x0 = self._records(caller, x0)
+        if isinstance(field, DrivenField):
+            check_constant(caller, field, x0)
         n_draws = self._draws_of_forecasts if n_draws is None else n_draws
         check_whole(caller, 1, n_draws=n_draws)
         check_whole(caller, 0, seed=seed)
@@ -505,10 +504,20 @@ class FittedModel(Estimator):
         sigma = getattr(self, "_sigma", None)
         positive = None if known is None else np.isin(field.state_names, known.nonnegative)
 
-        def ahead(seen: Trajectories) -> xr.Dataset:
+        def of(field: VectorField, ensemble: EnsembleField, seen: Trajectories) -> xr.Dataset:
             return forecast_bands(
                 caller, field, ensemble, seen, t, bands, observed, seed, levels, progress, positive, sigma
             )
+
+        def ahead(seen: Trajectories) -> xr.Dataset:
+            if not isinstance(field, DrivenField):
+                return of(field, ensemble, seen)
+            parts = []
+            for k, (first, *_) in enumerate(seen.input_arrays()):
+                members = [cast(DrivenField, member).at_input(first) for member in ensemble]
+                own = EnsembleField(members, ensemble.weights, ensemble.left_out)
+                parts.append(of(field.at_input(first), own, seen[[k]].without_inputs()))
+            return xr.concat(parts, "trajectory")
 
         found = ahead(x0) if origins is None else rolled(caller, x0, origins, ahead)
         reached = float(found["alive"].min())

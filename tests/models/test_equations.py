@@ -179,6 +179,17 @@ def test_errors_in_proportion_count_all_samples():
     )
 
 
+def test_samples_of_zero_say_nothing_under_relative_noise():
+    """They have no error where zero is expected; with one, the errors came out five times too large."""
+    t = np.linspace(0.0, 10.0, 21)
+    x = 2.0 * (1.0 - np.exp(-0.5 * t)) * (1.0 + 0.05 * np.random.default_rng(0).standard_normal(21))
+    model = fim_dynsys.load("equations", expressions={"x": "k*(a - x)"}, noise="relative")
+    with pytest.warns(DataWarning, match="1 sample of x at 0 left out"):
+        model.fit(x, t, feature_names=["x"])
+    assert model.parameters_["error_0"] == pytest.approx(0.05, rel=0.5)
+    assert model.parameters_["k"] == pytest.approx(0.5, rel=0.1)
+
+
 @pytest.mark.parametrize("noise", ["lognormal", "relative"])
 def test_relative_noise_gives_its_size(noise):
     t = np.linspace(0.0, 5.0, 60)

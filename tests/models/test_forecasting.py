@@ -214,3 +214,19 @@ def test_paths_that_end_before_the_forecast_are_said():
     with pytest.warns(SimulationWarning, match="0 % of the paths reach the last time"):
         found = model.forecast(model.context_, [0.05, 1.0])
     assert np.isfinite(found["median"].values[0, 0]).all() and np.isnan(found["median"].values[0, 1]).all()
+
+
+def test_records_under_constant_inputs_go_on_under_these():
+    """h' = u - h from h(0) = 0, by inputs that a model found and by coordinates in given equations."""
+    t, noise = np.linspace(0.0, 2.0, 41), 0.01 * np.random.default_rng(0).standard_normal((2, 41))
+    levels = np.array([0.5, 2.0])
+    x = levels[:, None] * (1.0 - np.exp(-t)) + noise
+    model = fim_dynsys.load("fim-ode").fit(list(x), [t, t], u=[np.full(41, u) for u in levels])
+    records = Trajectories.from_arrays(list(x), [t, t], ["h"], coords={"flow": levels})
+    known = fim_dynsys.load("equations", expressions={"h": "k*(flow - h)"}).fit(records)
+    for found in (model.forecast(model.context_, [2.0]), known.forecast(records, [2.0])):
+        np.testing.assert_allclose(found["median"].values.ravel(), levels * (1.0 - np.exp(-4.0)), rtol=0.02)
+        assert (found["high"] - found["low"]).sel(band=0.9).max() < 0.1
+    changing = fim_dynsys.load("sindy-strong").fit(np.sin(t), t, u=np.cos(t))
+    with pytest.raises(ValueError, match=r"inputs that are constant along each trajectory.*got u0"):
+        changing.forecast(changing.context_, 1.0)
