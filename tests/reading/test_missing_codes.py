@@ -11,6 +11,13 @@ T = np.linspace(0, 12, 121)
 X = np.round(24 + 20 * np.cos(T), 2)  # 4 to 44
 
 
+@pytest.mark.parametrize("code", [-1e34, 1e36, 9.96921e36])
+def test_sizes_of_no_quantity_are_refused(code, tmp_path):
+    path = written(tmp_path, "t,x", T, np.where(np.arange(121) % 40 == 5, code, X))
+    with pytest.raises(ValueError, match=r"in 3 rows of .*give missing="):
+        Trajectories.from_file(path)
+
+
 @pytest.mark.parametrize("code", [9999, 999, 888, -999, -99, -99.9, 99, 99.9, 99.99, -9])
 def test_codes_that_repeat_themselves_outside_of_the_data_are_refused(code, tmp_path):
     path = written(tmp_path, "t,x", T, np.where(np.arange(121) % 10 == 5, code, X))

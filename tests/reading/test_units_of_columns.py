@@ -78,3 +78,45 @@ def test_values_in_two_units_below_each_other_are_refused(tmp_path):
     machines = ["one"] * 24 + ["two"] * 24
     data = Trajectories.from_file(written(tmp_path, "time,unit,value", np.tile(K[:24], 2), machines, X))
     assert len(data) == 2
+
+
+@pytest.mark.parametrize("unit", ["CFU/mL", "bpm", "NTU", "mmol/L", "mmHg", "hPa", "mm/hr", "kg/(m^2 s)"])
+def test_units_stand_in_a_row_below_the_names(unit, tmp_path):
+    path = written(tmp_path, f"t,Glucose,v\ns,{unit},m/s", K, X, np.sin(K))
+    data = Trajectories.from_file(path)
+    assert data.state_names == ("Glucose", "v")
+    assert data.units == {"t": "s", "Glucose": unit, "v": "m/s"}
+
+
+@pytest.mark.parametrize("row", ["h,gadgets,%", "[h],[gadgets],[%]", "(h),(gadgets),(%)"])
+def test_units_that_are_not_known_stand_below_a_unit_of_time_or_in_brackets(row, tmp_path):
+    path = written(tmp_path, f"Time,Stock,Share\n{row}", K, X, np.sin(K))
+    with pytest.warns(ReadingWarning, match="units from the line below the names, known ones or not"):
+        data = Trajectories.from_file(path)
+    assert data.state_names == ("Stock", "Share")
+    assert data.units == {"t": "h", "Stock": "gadgets", "Share": "%"}
+
+
+def test_names_below_groups_are_no_units(tmp_path):
+    path = written(tmp_path, "Time,Tank,Tank\nh,pH,DO", K, X, np.sin(K))
+    assert Trajectories.from_file(path).state_names == ("pH", "DO")
+
+
+def test_descriptions_below_units_are_skipped(tmp_path):
+    path = written(tmp_path, "Time,Temp,Flow\n(s),(degC),(L/min)\n,Reactor 1,Pump", K, X, np.sin(K))
+    with pytest.warns(ReadingWarning, match="skipped a line below the units"):
+        data = Trajectories.from_file(path)
+    assert data.state_names == ("Temp", "Flow") and data.units == {"t": "s", "Temp": "degC", "Flow": "L/min"}
+
+
+def test_two_levels_of_pandas_may_be_names_and_units(tmp_path):
+    columns = pd.MultiIndex.from_tuples([("pos", "m"), ("vel", "m/s")])
+    frame = pd.DataFrame(np.stack([X, np.sin(K)], 1), index=pd.Index(K, name="t"), columns=columns)
+    frame.to_csv(tmp_path / "a.csv")
+    data = Trajectories.from_file(tmp_path / "a.csv")
+    assert data.state_names == ("pos", "vel") and data.units == {"pos": "m", "vel": "m/s"}
+
+
+def test_units_stand_behind_a_slash(tmp_path):
+    data = Trajectories.from_file(written(tmp_path, "t / s,v / (m/s),w / m s-1", K, X, np.sin(K)))
+    assert data.state_names == ("v", "w") and data.units == {"t": "s", "v": "m/s", "w": "m s-1"}

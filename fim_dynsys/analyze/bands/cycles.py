@@ -8,7 +8,7 @@ import numpy as np
 from fim_dynsys.analyze.bands.conditioned import conditioned_draws
 from fim_dynsys.analyze.bands.draws import drawn_fields, half_width
 from fim_dynsys.analyze.cycles.periodic import LimitCycles, limit_cycles
-from fim_dynsys.analyze.cycles.shooting import Orbit, Shot, floquet, shooting_matrix
+from fim_dynsys.analyze.cycles.shooting import Orbit, Shot, floquet, lengths_of, shooting_matrix
 from fim_dynsys.analyze.misfit import FITS, residuals
 from fim_dynsys.analyze.results import (
     Effort,
@@ -323,7 +323,7 @@ def follow_orbit(
     """
     share = np.linspace(0.0, 1.0, len(orbit))
     start = np.stack([np.interp(np.arange(_NODES) / _NODES, share, column) for column in orbit.T], axis=1)
-    shooter = _Shooter(fields, np.ptp(orbit, axis=0))
+    shooter = _Shooter(fields, lengths_of(orbit, farthest))
     nodes = np.repeat(start[None], len(fields), axis=0)
     time = np.full(len(fields), period)
     going, closed = np.arange(len(fields)), np.zeros(len(fields), dtype=bool)
@@ -380,9 +380,9 @@ class _Shots:
 class _Shooter:
     """Passes along the segments of orbits of several fields, transitions by differences."""
 
-    def __init__(self, fields: Sequence[VectorField], extent: np.ndarray) -> None:
+    def __init__(self, fields: Sequence[VectorField], length: np.ndarray) -> None:
         self.fields = tuple(fields)
-        self.length = np.where(extent > 0, extent, extent.max())
+        self.length = length
         kinds = {type(field) for field in fields}
         self._stacked = (kinds.pop() if len(kinds) == 1 else VectorField).stack(self.fields)
         self.points = 0

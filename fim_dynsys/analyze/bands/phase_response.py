@@ -10,7 +10,7 @@ from fim_dynsys.analyze.bands.cycles import follow_orbit
 from fim_dynsys.analyze.bands.draws import FEWEST, drawn_fields, half_width
 from fim_dynsys.analyze.cycles.adjoint import adjoint_response
 from fim_dynsys.analyze.cycles.periodic import LimitCycles, check_stable, limit_cycles
-from fim_dynsys.analyze.cycles.shooting import shoot
+from fim_dynsys.analyze.cycles.shooting import lengths_of, shoot
 from fim_dynsys.analyze.results import (
     Effort,
     FieldLike,
@@ -211,7 +211,8 @@ def phase_response(
     orbit, period = cycles.orbits[which], float(cycles.period[which])
     share = np.arange(n_phases) / n_phases
     nodes = _at(orbit, share)
-    response, residual = _curve(field, nodes, period)
+    length = lengths_of(nodes, box.size)
+    response, residual = _curve(field, nodes, period, length)
     fields = _draws(field, n_draws, seed)
     drawn = np.full((0 if fields is None else len(fields), n_phases, field.dim), np.nan)
     drawn_period, points = np.full(len(drawn), np.nan), 0
@@ -221,7 +222,7 @@ def phase_response(
         for i in np.flatnonzero(followed.exists).tolist():
             drawn_period[i] = followed.period[i]
             start = _refined(fields[i], followed.nodes[i], drawn_period[i], n_phases)
-            drawn[i], _ = _curve(fields[i], start, drawn_period[i])
+            drawn[i], _ = _curve(fields[i], start, drawn_period[i], length)
     spent = cycles.effort
     return PhaseResponse(
         phase=share,
@@ -271,10 +272,10 @@ def _refined(field: VectorField, nodes: np.ndarray, period: float, n: int) -> np
     return x
 
 
-def _curve(field: VectorField, nodes: np.ndarray, period: float) -> tuple[np.ndarray, float]:
+def _curve(
+    field: VectorField, nodes: np.ndarray, period: float, length: np.ndarray
+) -> tuple[np.ndarray, float]:
     """Response at nodes of a cycle, and the largest difference of its product with the field from one."""
-    extent = np.ptp(nodes, axis=0)
-    length = np.where(extent > 0, extent, extent.max())
     flow = field(nodes)
     response = adjoint_response(shoot(field, nodes, period, length, _RTOL), flow, length, period)
     return response, float(np.abs(np.sum(response * flow, axis=1) * period - 1.0).max())

@@ -66,6 +66,8 @@ class PhaseMap:
         The cycle at equal times, the last equal to the first.
     response : ndarray (k + 1, d)
         Gradient of the phase there, in periods per unit of each state.
+    length : ndarray (d,)
+        Length scale of each state.
     period : float
         Its period.
     slowest : float
@@ -75,6 +77,7 @@ class PhaseMap:
     field: VectorField
     orbit: np.ndarray
     response: np.ndarray
+    length: np.ndarray
     period: float
     slowest: float
 
@@ -104,11 +107,9 @@ class PhaseMap:
         gradient = CubicSpline(
             share, np.concatenate([self.response[:-1], self.response[:1]]), bc_type="periodic"
         )
-        size = np.ptp(self.orbit, axis=0)
-        size = np.where(size > 0, size, size.max())
-        away = np.linalg.norm((x[:, None] - self.orbit[:-1]) / size, axis=2)
+        away = np.linalg.norm((x[:, None] - self.orbit[:-1]) / self.length, axis=2)
         phase = share[away.argmin(axis=1)]
         for _ in range(3):  # the gradient is that of the phase: each pass squares the error
             phase = phase + np.sum(gradient(phase % 1.0) * (x - path(phase % 1.0)), axis=1)
-        off = np.linalg.norm((x - path(phase % 1.0)) / size, axis=1)
+        off = np.linalg.norm((x - path(phase % 1.0)) / self.length, axis=1)
         return np.where(off < _NEAR, phase % 1.0, np.nan)

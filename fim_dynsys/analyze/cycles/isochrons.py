@@ -9,7 +9,7 @@ from scipy.interpolate import CubicSpline
 
 from fim_dynsys.analyze.cycles.adjoint import PhaseMap, adjoint_response
 from fim_dynsys.analyze.cycles.periodic import LimitCycles, check_stable, limit_cycles
-from fim_dynsys.analyze.cycles.shooting import shoot
+from fim_dynsys.analyze.cycles.shooting import lengths_of, shoot
 from fim_dynsys.analyze.results import (
     Effort,
     FieldLike,
@@ -231,10 +231,9 @@ def phase_map(field: VectorField, cycles: LimitCycles, which: int) -> PhaseMap:
     nodes = CubicSpline(np.linspace(0.0, 1.0, len(closed)), closed, bc_type="periodic")(
         np.arange(_NODES) / _NODES
     )
-    extent = np.ptp(orbit, axis=0)
-    length = np.where(extent > 0, extent, extent.max())
+    length = lengths_of(orbit, cycles.region.size)
     response = adjoint_response(shoot(field, nodes, period, length), field(nodes), length, period)
     share = np.arange(_NODES + 1) / _NODES
     fine = CubicSpline(share, np.concatenate([response, response[:1]]), bc_type="periodic")
     slowest = float(cycles.log_moduli[which, 1:].max())
-    return PhaseMap(field, closed, fine(np.linspace(0.0, 1.0, len(closed))), period, slowest)
+    return PhaseMap(field, closed, fine(np.linspace(0.0, 1.0, len(closed))), length, period, slowest)

@@ -20,6 +20,7 @@ _STAGNATION = 0.5  # a closed orbit whose defect is not halved has reached what 
 _PATIENCE = 4
 _HALVINGS = 6  # a step of a 64th that does not help points nowhere
 _ROUGH_RTOL = 1e-7  # of the first pass, and of trials from a larger defect than the next
+_RESTING = 1e-3  # share of the largest extent that is the length of a state which hardly moves along an orbit
 _ROUGH = 1e-2  # length scales: a Newton step from there leaves 1e-4
 # Steps of a segment: in the first pass, and by those of the pass before. A trial that needs more runs into
 # a pole or a stiff corner; finer tolerances take three times the steps.
@@ -263,6 +264,20 @@ def refined(field: VectorField, orbit: Orbit) -> Orbit:
 
 def _flattest(shot: Shot) -> float:
     return np.linalg.svd(shot.transition, compute_uv=False).min()
+
+
+def lengths_of(orbit: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Length scales (d,) of an orbit (k, d): its extents, or a share of the largest where a state rests.
+
+    Parameters
+    ----------
+    orbit : ndarray (k, d)
+        States of the orbit.
+    size : ndarray (d,)
+        Of a region, which says how the units of the states compare.
+    """
+    extent = np.ptp(orbit, axis=0)
+    return np.maximum(extent, _RESTING * float((extent / size).max()) * size)
 
 
 def shooting_matrix(shot: Shot, normal: np.ndarray, length: np.ndarray) -> np.ndarray:

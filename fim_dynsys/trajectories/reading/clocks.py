@@ -11,6 +11,10 @@ from fim_dynsys.trajectories.reading.units import split_name
 _NEAR = 0.1  # of the first run's span: as close to its start another run has to begin
 _EVEN = 0.02  # of a step: as far another may differ from it, rounding aside
 _SHORTEST = 3  # samples of a run
+# Of samples at equal times. Steps inside a tick by which one to the next tick is longer, if it is one of its
+# own; share of the change from tick to tick which is found inside one, 1 of samples that follow each other;
+# and of the differences between places of two ticks which neighbours have where they follow a fast motion.
+_OWN_STEP, _EQUAL_PARTS, _NEAR_EACH_OTHER = 1.5, 0.5, 0.5
 
 _TIME = re.compile(
     r"t|tt|times?|stamp|zeit|temps|tiempo|tempo|tid|czas|aika|dates?|datum|fecha|timestamps?|date ?time|utc|"
@@ -216,16 +220,31 @@ def spread(times: np.ndarray) -> np.ndarray:
 def looks_spread(times: np.ndarray, values: np.ndarray) -> bool:
     """Whether samples of one tick follow each other, and are not measured several times over.
 
-    They follow each other where neighbours differ less than samples of the same place in two ticks.
+    They follow each other where the step from one tick to the next is none of its own, and what changes from
+    tick to tick changes by equal parts inside each, or neighbours differ far less than places of two ticks.
+
+    Parameters
+    ----------
+    times : array (n,)
+        Not falling, each several times.
+    values : array (n, d)
+        Of the columns.
     """
-    counts = np.unique(times, return_counts=True)[1]
-    usual = int(np.median(counts))
-    if usual < 2:
-        usual = int(counts.max())
     scale = np.nanstd(values, axis=0)
     values = values[:, scale > 0] / scale[scale > 0]
-    if not values.size or len(values) <= usual:
+    first, counts = np.unique(times, return_index=True, return_counts=True)[1:]
+    usual = max(int(np.median(counts)), 2)
+    if not values.size or len(values) <= usual or len(counts) < 2:
         return False
-    near = np.nanmean(np.abs(values[1:] - values[:-1]))
-    far = np.nanmean(np.abs(values[usual:] - values[:-usual]))
-    return bool(near < far)
+    steps, last = np.abs(np.diff(values, axis=0)), first + counts - 1
+    inside, across = np.nanmean(steps[np.diff(times) == 0]), np.nanmean(steps[last[:-1]])
+    near, far = np.nanmean(steps), np.nanmean(np.abs(values[usual:] - values[:-usual]))
+    if not (across < _OWN_STEP * inside and near < far):
+        return False
+    means = np.stack([np.nanmean(part, axis=0) for part in np.split(values, first[1:])])
+    drift = (np.gradient(means, axis=0) / counts[:, None])[counts > 1]
+    change = ((values[last] - values[first]) / np.maximum(counts - 1, 1)[:, None])[counts > 1]
+    size = np.nansum(drift**2)
+    share = np.nansum(change * drift) / size
+    error = np.nanstd(change - share * drift) / np.sqrt(size)
+    return bool(near < _NEAR_EACH_OTHER * far or share > max(_EQUAL_PARTS, 2.0 * error))

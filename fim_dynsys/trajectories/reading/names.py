@@ -8,7 +8,7 @@ from fim_dynsys.trajectories.reading.clocks import is_time_name, is_unit_name
 from fim_dynsys.trajectories.reading.lines import BLANKS, Line, splitter, without_tail
 from fim_dynsys.trajectories.reading.numbers import is_date, is_missing, is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
-from fim_dynsys.trajectories.reading.units import is_unit, labelled, split_name
+from fim_dynsys.trajectories.reading.units import is_unit, labelled, split_name, without_brackets
 
 _NAME = re.compile(r"[^\W\d_]|[(\[#°$]|$")  # how a name begins
 _TYPES = re.compile(
@@ -68,12 +68,16 @@ def find_names(
     if len(fitting) > 1 and fitting[-1][0] and not any(fitting[-1][1:]):
         # What pandas writes for columns of two levels: the last line names the index alone.
         index = fitting.pop()[0]
-        fitting = [[index if k == len(fitting) - 1 else "", *line[1:]] for k, line in enumerate(fitting)]
+        named = len(fitting) - 1 - (len(fitting) > 1 and all(map(is_unit, filter(None, fitting[-1][1:]))))
+        fitting = [[index if k == named else "", *line[1:]] for k, line in enumerate(fitting)]
     if lines[0].text.startswith(('"TOA5"', "TOA5,")) and len(fitting) > 2:  # names, units, kinds of means
         notes.say("names and units of a table of Campbell")
         return fitting[-3], [cell if is_unit(cell) else "" for cell in fitting[-2]], None
     if len(fitting) > 1 and all(_TYPES.fullmatch(cell) for cell in fitting[-1] if cell):
         notes.say("skipped a line of types below the names")
+        fitting.pop()
+    if len(fitting) > 2 and _are_units(fitting[-3], fitting[-2]) and not any(map(is_time_name, fitting[-1])):
+        notes.decide("skipped a line below the units (names=)")
         fitting.pop()
     last = fitting[-1]
     if last[0] == _NUMBERED and above and len(rows[first - 1]) == width - 1:
@@ -86,6 +90,9 @@ def find_names(
         if filled and all(is_unit(cell) or is_missing(cell) for cell in filled) and _are_names(fitting[-2]):
             notes.say("units from the line below the names")
             return _joined(fitting[:-1], notes), last, None
+        if _are_units(fitting[-2], last):
+            notes.decide("units from the line below the names, known ones or not (names=)")
+            return fitting[-2], last, None
         above_last = [cell for cell in fitting[-2] if cell]
         if above_last and all(is_unit(cell) for cell in above_last) and not any(map(is_unit, filled[1:])):
             notes.say("units from the line above the names")
@@ -96,6 +103,19 @@ def find_names(
         notes.say("units from the only line above the rows, names by place")
         return [""] * width, last, None
     return last, [], None
+
+
+def _are_units(names: Sequence[str], cells: Sequence[str]) -> bool:
+    """Whether cells below names are units, known ones or not.
+
+    They are where all stand in brackets, or one of time stands below a time.
+    """
+    filled = [cell for cell in cells if cell]
+    if not filled or not all(names) or len(set(names)) < len(names) or any(map(is_number, names)):
+        return False
+    times = [cell for name, cell in zip(names, cells, strict=True) if is_time_name(name)]
+    of_time = any(is_unit_name(without_brackets(cell)) for cell in times)
+    return of_time or all(without_brackets(cell) != cell for cell in filled)
 
 
 def _joined(lines: Sequence[list[str]], notes: Notes) -> list[str]:

@@ -1,5 +1,6 @@
 """Spreadsheets, and tables whose columns have types."""
 
+import datetime as dt
 import io
 from typing import Any
 
@@ -9,6 +10,7 @@ from fim_dynsys.trajectories.reading.names import named
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.text import Table
 
+_DAY_ZERO, _A_MONTH = dt.datetime(1899, 12, 31), dt.timedelta(days=60)  # of a spreadsheet's clock
 _INSTALL = 'pip install "fim-dynsys[files]"'
 
 
@@ -43,9 +45,33 @@ def sheet_as_text(name: str, content: bytes, options: Options, notes: Notes) -> 
         )
     if len(sheets) > 1:
         notes.say(f"sheet {next(key for key, table in sheets.items() if table is sheet)!r}")
-    return sheet.to_csv(
-        header=False, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%S.%f"
-    ).encode()
+    return (
+        sheet.apply(_with_durations)
+        .to_csv(header=False, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%S.%f")
+        .encode()
+    )
+
+
+def _with_durations(column: pd.Series) -> pd.Series:
+    """A column with durations as hours, minutes and seconds, of which there may be more than a day.
+
+    A cell of ``h:mm:ss`` is a time of day where it is below a day, and a date in January 1900 where not.
+    """
+    if not any(isinstance(cell, dt.timedelta | dt.time) for cell in column):
+        return column
+
+    def written(cell: Any) -> Any:
+        if isinstance(cell, dt.datetime) and cell - _DAY_ZERO < _A_MONTH:
+            cell = cell - _DAY_ZERO
+        if isinstance(cell, dt.time):
+            cell = dt.datetime.combine(_DAY_ZERO, cell) - _DAY_ZERO
+        if not isinstance(cell, dt.timedelta) or pd.isna(cell):
+            return cell
+        seconds, rest = divmod(round(cell / dt.timedelta(microseconds=1)), 1_000_000)
+        fraction = f".{rest:06d}" if rest else ""
+        return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}"
+
+    return column.map(written)
 
 
 def _holds_numbers(sheet: pd.DataFrame) -> bool:

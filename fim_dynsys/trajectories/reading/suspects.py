@@ -15,6 +15,7 @@ _REPEATED = 3  # rows with a code, at least, for it to be questioned that near
 _CHOSEN = 8  # different values of a quantity that is set, at most
 _APART = 20.0  # ranges of all others that a first row is away which is no sample
 _ENOUGH = 8  # rows in which one shows to be unlike the others
+_NO_QUANTITY = 1e30  # such as 1e34, 9.97e36: what few quantities are, and many programs write for no value
 GIVE_MISSING = "give missing={code} if it stands for missing values, missing=[] if not"
 _CODES = frozenset(
     float(code)
@@ -75,7 +76,7 @@ def check_codes(name: str, columns: Iterable[tuple[str, np.ndarray]], remedy: st
     """
     for label, values in columns:
         extremes = {np.nanmin(values), np.nanmax(values)} if np.isfinite(values).any() else set()
-        for extreme in extremes & (_REPEATED_CODES | {0.0}):
+        for extreme in (e for e in extremes if e in _REPEATED_CODES or e == 0.0 or abs(e) >= _NO_QUANTITY):
             rest = values[np.isfinite(values) & (values != extreme)]
             if rest.size > 2 and np.min(np.abs(rest - extreme)) > _least_gap(extreme, values, rest):
                 raise refusal(
@@ -90,7 +91,8 @@ def _least_gap(extreme: float, values: np.ndarray, rest: np.ndarray) -> float:
     rows = int((values == extreme).sum())
     if extreme and _REPEATED <= rows < len(rest) and _varies(rest) and not _is_a_limit(values == extreme):
         return _OUTSIDE * float(np.ptp(rest))
-    is_code = _drops_out(values) if extreme == 0 else extreme in _CODES
+    is_code = extreme in _CODES or abs(extreme) >= _NO_QUANTITY
+    is_code = _drops_out(values) if extreme == 0 else is_code
     return _FAR * max(float(np.ptp(rest)), 0.1 * float(np.abs(rest).max())) if is_code else np.inf
 
 

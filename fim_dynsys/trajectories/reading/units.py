@@ -12,6 +12,8 @@ _BASES = """
     amps amp ampere Ampere newton Newton meter meters metre metres pixel pixels count counts cells
     cell ind individuals AU a.u. arb arbitrary ml mL dl ha acre acres ft in inch inches lb lbs mph
     kmh kph g/l frame frames sample samples thousands thousand millions million 1 - none cpm OD
+    CFU cfu PFU pfu copies IU U RFU RLU NTU FNU PSU psu bpm BPM cfs knots rev vvm gDCW gCDW gDW %RH
+    dimensionless Deg
     Second Seconds Sec s. min. h. d. mo dy hr mn Jahr Jahre Tag Tage Stunden Sekunden Minuten
     \u0441 \u043c\u0441 \u043c\u0438\u043d \u0447 \u043c \u0441\u043c \u043c\u043c \u043a\u043c
     \u043a\u0433 \u0412 \u0410 \u043c\u0410 \u0413\u0446
@@ -24,9 +26,11 @@ _UNIT = re.compile(
     rf"^(?:1\s?/\s?)?{_FACTOR}(?:\s?[*·/.⋅ ]\s?{_FACTOR}|\s?/\s?\({_FACTOR}(?:[*·. ]{_FACTOR})*\))*$"
 )
 _BRACKETS = re.compile(r"^(?P<name>.*?\S)\s*[(\[{<](?P<unit>[^()\[\]{}<>]*(?:\([^()]*\)[^()]*)?)[)\]}>]$")
-_SLASH = re.compile(r"^(?P<name>[^/]*\S)\s*(?: / |/ | /|, ?| in )\s*(?P<unit>\S+)$")
+_IN_BRACKETS = re.compile(r"[(\[{<]+([^()\[\]{}<>]*(?:\([^()]*\)[^()]*)?)[)\]}>]+")
+_SLASH = re.compile(r"^(?P<name>[^/]*\S)\s*(?: / |/ | /|, ?| in )\s*(?P<unit>\S.*)$")
 _TIGHT_SLASH = re.compile(r"^(?P<name>[A-Za-z]\w*)/(?P<unit>\S+)$")
 _CLOCK = re.compile(r"(?:yyyy|dd|[hH]{1,2}|mm)[-/:. ]?[a-zA-Z]{2}(?:[-/:. ]+[a-zA-Z]{1,4})*")  # hh:mm:ss.mmm
+_OF_CLOCKS = set("ymdhs:/-. ")
 _PARTS_OF_CLOCK = re.compile("yyyy|yy|ddd|dd|d|hh|h|mm|ss|[-/:. T]", re.IGNORECASE)
 _CODES = {"yyyy": "%Y", "yy": "%y", "ddd": "%j", "dd": "%d", "d": "%d", "hh": "%H", "h": "%H", "ss": "%S"}
 _OF_CIRCUIT = re.compile(r"[VIvi][a-z]?\([A-Za-z]+\d+\)")  # current of a part, voltage of a node: I(L1)
@@ -34,9 +38,15 @@ _FUNCTION = re.compile(r"(log|ln|log2|log10|lg|ld|exp|sqrt|sin|cos|tan|abs|diff)
 _FUNCTION_OF_TIME = re.compile(r"^(?P<name>\w+)\((?:t|time)\)$")
 
 
+def without_brackets(text: str) -> str:
+    """What stands in brackets, or the text itself: ``[m]`` is m, ``kg/(m s)`` stays."""
+    found = _IN_BRACKETS.fullmatch(text.strip())
+    return (text if found is None else found[1]).strip()
+
+
 def is_unit(text: str) -> bool:
     """Whether a text reads as a unit, brackets round it or not."""
-    bare = text.strip().strip("()[]{}<>").strip()
+    bare = without_brackets(text)
     clock = _CLOCK.fullmatch(bare) is not None or clock_format(bare) is not None
     return bool(bare) and (_UNIT.match(bare) is not None or clock)
 
@@ -67,7 +77,7 @@ def split_name(text: str) -> tuple[str, str]:
     for pattern in (_BRACKETS, _SLASH, _TIGHT_SLASH):
         found = pattern.match(text)
         if found and is_unit(found["unit"]) and found["unit"].strip() not in ("1", "-", "none"):
-            return found["name"].strip(), found["unit"].strip()
+            return found["name"].rstrip(" /"), found["unit"].strip()
         if (
             found
             and pattern is _BRACKETS
@@ -86,7 +96,7 @@ def labelled(text: str) -> tuple[str, str]:
 
 def bare_unit(text: str) -> str:
     """A unit out of a row of units, without brackets; empty for what says that there is none."""
-    bare = text.strip().strip("()[]{}<>").strip()
-    if _CLOCK.fullmatch(bare):
-        return ""  # the cells are read as what they look like
+    bare = without_brackets(text)
+    if _CLOCK.fullmatch(bare) and (_UNIT.match(bare) is None or set(bare.lower()) <= _OF_CLOCKS):
+        return ""  # the cells are read as what they look like; mmol/L, mmHg and mm/hr are units
     return "" if bare in ("-", "--", "1", "none") else bare

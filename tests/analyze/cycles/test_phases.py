@@ -85,3 +85,22 @@ def test_what_is_not_there_is_said():
     repelling = CallableField(lambda x: -twisted(0.0)(x), 2)
     with pytest.raises(ValueError, match="stable"):
         isochrons(repelling, BOX)
+
+
+@pytest.mark.parametrize("height", [0.0, 0.3])
+def test_a_state_that_rests_on_the_cycle_has_a_response_too(height):
+    """theta' = 2 + z - h, z' = h - z: a shift of z by s ends a phase of s / (2 pi) ahead."""
+
+    def rates(x):
+        radial = 1.0 - x[:, 0] ** 2 - x[:, 1] ** 2
+        turn = 2.0 + x[:, 2] - height
+        x0, x1 = x[:, 0] * radial - x[:, 1] * turn, x[:, 1] * radial + x[:, 0] * turn
+        return np.stack([x0, x1, height - x[:, 2]], axis=1)
+
+    field, box = CallableField(rates, 3), [(-1.5, 1.5), (-1.5, 1.5), (-1.0, 1.0)]
+    cycles = limit_cycles(field, box)
+    curve = phase_response(field, box, cycles=cycles)
+    np.testing.assert_allclose(curve.response[:, 2], 1 / (2 * np.pi), rtol=1e-9)
+    found = isochrons(field, box, cycles=cycles, resolution=4, coordinates=(0, 1), at=[0, 0, height + 0.5])
+    ahead = isochrons(field, box, cycles=cycles, resolution=4, coordinates=(0, 1), at=[0, 0, height])
+    np.testing.assert_allclose((found.phase - ahead.phase) % 1.0, 0.5 / (2 * np.pi), atol=1e-6)
