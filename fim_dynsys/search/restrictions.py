@@ -135,7 +135,7 @@ class Restriction:
         moment : array (..., d, m)
             Right-hand sides.
         """
-        parts = self.basis.reshape(*self.offset.shape, -1)
+        parts = self.basis.reshape(*self.offset.shape, len(self.place))
         if gram.shape == self.offset.shape:
             gram = np.stack([np.diag(diagonal) for diagonal in gram.T])
         left, right = 0.0, 0.0
@@ -174,7 +174,7 @@ class Restriction:
     @cached_property
     def blocks(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Equations that share free numbers, and these: lists of indices, equations with none left out."""
-        touched = np.logical_or.reduce(self.basis.reshape(*self.offset.shape, -1) != 0.0)
+        touched = np.logical_or.reduce(self.basis.reshape(*self.offset.shape, len(self.place)) != 0.0)
         together = touched.astype(int) @ touched.T.astype(int) > 0
         for _ in range(self.dim):
             together = together.astype(int) @ together.astype(int) > 0
@@ -188,7 +188,9 @@ class Restriction:
     def part(self, equations: np.ndarray, numbers: np.ndarray) -> "Restriction":
         """The restriction of some equations, which depend on some of the numbers alone."""
         m, d = self.offset.shape
-        rows = self.basis.reshape(m, d, -1)[:, equations][:, :, numbers].reshape(m * len(equations), -1)
+        rows = self.basis.reshape(m, d, len(self.place))[:, equations][:, :, numbers].reshape(
+            m * len(equations), -1
+        )
         term, equation = np.divmod(self.place[numbers], d)
         place = term * len(equations) + np.searchsorted(equations, equation)
         return Restriction(
@@ -209,7 +211,7 @@ class Restriction:
         m, d = self.offset.shape
         outside = np.ones(m, dtype=bool)
         outside[rows] = False
-        basis = self.basis.reshape(m, d, -1)
+        basis = self.basis.reshape(m, d, len(self.place))
         kept = ~np.logical_or.reduce(basis[outside] != 0.0, axis=(0, 1))
         row, state = np.divmod(self.place[kept], d)
         place_of = np.zeros(m, dtype=np.intp)
@@ -296,7 +298,7 @@ class Restriction:
         basis, place = [], []
         for at, part in parts:
             each = np.zeros((m, d, len(part.place)))
-            each[at] = part.basis.reshape(len(at), d, -1)
+            each[at] = part.basis.reshape(len(at), d, len(part.place))
             offset[at] = part.offset
             term, state = np.divmod(part.place, d)
             basis.append(each.reshape(m * d, -1))

@@ -6,7 +6,7 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from fim_dynsys.analyze.bifurcation.cycle_branches import (
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
     has_double_zero,
+    is_differenced,
     on_continuum,
     smooth_lyapunov_coefficient,
     solve_branch_point,
@@ -73,6 +74,12 @@ EXACT = 1e-8
 _BIRTHS = (BifurcationKind.HOPF, BifurcationKind.GENERALIZED_HOPF)  # of cycles
 # Solved for from two branches, a branch point differs by its imperfection at most, `EXACT`.
 _SAME_POINT = 1e-5
+_LANDED = (
+    1e-9  # of the least real part of eigenvalues before a step, which one has that ends on a bifurcation
+)
+_BOTH_VANISH = 1e-6  # eigenvalues, times the time scale of the field, of which two vanish at once
+_SHORTER = 0.8  # of steps: a point within those of a kink stays so
+_SMOOTH = 1e-7  # in units of the region: that near are points of two steps where there is no kink
 _KINK = 1e-4  # share of the usual steps at a kink: it leaves an error of 1e-7 lengths, rounding one of 1e-9
 _VANISHING = 1e-7  # scaled Lyapunov coefficient, or smallest distance |Re lambda|, that is taken for zero
 _FOLLOWED = 0.8  # of the budget for branches of cycles from Hopf points; the rest for what explosions end
@@ -347,6 +354,10 @@ class _Curve(Problem):
             BranchEnd.REGION: self.equations.room_in_region(point.u[:-1]),
         } | self.equations.room_in_support(point.u[:-1], point.u[-1])
 
+    def landed(self, before: Point, after: Point) -> bool:
+        least, near = (float(np.abs(own.info.eigenvalues.real).min()) for own in (before, after))
+        return near < _LANDED * least
+
     def suspicious(self, before: Point, after: Point) -> bool:
         change = abs(after.info.n_unstable - before.info.n_unstable)
         return change > 1 and not before.tests["hopf"] * after.tests["hopf"] < 0
@@ -355,22 +366,25 @@ class _Curve(Problem):
         self, changed: set[str], before: Point, located: Point, fine: bool
     ) -> list[tuple[Point, Bifurcation]]:
         near = 10 * float(np.linalg.norm(located.u - before.u)) + 1e-3
+        distance = np.abs(located.info.eigenvalues.real).min() * self.equations.time
         try:
             if "branch" in changed:
-                return [self._branch_point(located, before, near)]
+                here = self._branch_point(located, before, near)
+                if "hopf" not in changed or not _has_pair(here[1].eigenvalues):
+                    return [here]
+                return [here, self._event(located, before, here[0].u, BifurcationKind.DEGENERATE, distance)]
             found = [self._fold(located, before, near)] if "fold" in changed else []
             if "hopf" in changed and not any(b.kind is BifurcationKind.BOGDANOV_TAKENS for _, b in found):
                 found += self._hopf(located, before, near)
             if changed:
                 return found
-        except FloatingPointError:
+        except (FloatingPointError, np.linalg.LinAlgError):
             if not fine:
                 raise Jumped from None
-        distance = np.abs(located.info.eigenvalues.real).min() * self.equations.time
         return [self._event(located, before, located.u, BifurcationKind.DEGENERATE, distance)]
 
     def _branch_point(self, located: Point, before: Point, near: float) -> tuple[Point, Bifurcation]:
-        u, residual = solve_branch_point(self.equations, located.u)
+        u, residual = self._solved(solve_branch_point, located.u)
         _demand(residual < EXACT and np.linalg.norm(u - located.u) < near)
         # So near, any direction between the branches solves the linear equations: the way there tells which.
         way, length = u - before.u, float(np.linalg.norm(u - before.u))
@@ -378,11 +392,38 @@ class _Curve(Problem):
         return self._event(located, before, u, BifurcationKind.BRANCH_POINT, residual)
 
     def _fold(self, located: Point, before: Point, near: float) -> tuple[Point, Bifurcation]:
-        u, residual = solve_fold(self.equations, located.u)
+        u, residual = self._solved(solve_fold, located.u)
         _demand(np.linalg.norm(u - located.u) < near)
         twice = has_double_zero(self.equations.jacobian(u))
         kind = BifurcationKind.BOGDANOV_TAKENS if twice else BifurcationKind.FOLD
         return self._event(located, before, u, kind, residual)
+
+    def _solved(
+        self, solve: Callable[[Equations, np.ndarray], tuple[np.ndarray, float]], u: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """A point where the Jacobian is singular; at a kink of a field that is differenced, the kink itself.
+
+        Differences find it off by a share of their steps, which two sizes of these tell.
+        """
+        found, residual = solve(self.equations, u)
+        x, p = self.equations.unscaled(found[:-1], found[-1])
+        if not is_differenced(self.equations.family.at(p)):
+            return found, residual
+        try:
+            whole, part = (solve(self._with_steps(x, share), found)[0] for share in (1.0, _SHORTER))
+        except FloatingPointError:
+            return found, residual
+        if np.linalg.norm(whole - part) < _SMOOTH:
+            return found, residual
+        kink = (part - _SHORTER * whole) / (1.0 - _SHORTER)
+        rest = float(np.abs(self.equations.values(kink)).max())
+        return (kink, rest) if rest < EXACT else (found, residual)
+
+    def _with_steps(self, x: np.ndarray, share: float) -> Equations:
+        """The equations, differenced with steps that are a share of the usual ones near a state."""
+        fine = copy(self.equations)
+        fine.family = _FineFamily(self.equations.family, x, share)
+        return fine
 
     def _hopf(self, located: Point, before: Point, near: float) -> list[tuple[Point, Bifurcation]]:
         values = located.info.eigenvalues * self.equations.time
@@ -390,7 +431,8 @@ class _Curve(Problem):
         i, j = np.unravel_index(np.argmin(sums), sums.shape)
         if abs(values[i].imag) < 1e-6 * np.abs(values).max():
             # Two opposite real eigenvalues, a saddle, to which nothing happens; unless both vanish.
-            _demand(abs(values[i]) > 1e-2 * np.abs(before.info.eigenvalues).max() * self.equations.time)
+            others = np.abs(before.info.eigenvalues).max() * self.equations.time
+            _demand(abs(values[i]) > max(1e-2 * others, _BOTH_VANISH))
             return []
         eigenvalue = values[i] if values[i].imag > 0 else values[j]
         u, omega, residual = solve_hopf(self.equations, located.u, eigenvalue)
@@ -398,9 +440,7 @@ class _Curve(Problem):
         x, p = self.equations.unscaled(u[:-1], u[-1])
         coefficient = smooth_lyapunov_coefficient(self.equations.family.at(p), x)
         if coefficient is None:  # a kink: the Jacobian is known as well as its steps are short
-            fine = copy(self.equations)
-            fine.family = _FineFamily(self.equations.family, x)
-            u, omega, residual = solve_hopf(fine, u, eigenvalue)
+            u, omega, residual = solve_hopf(self._with_steps(x, _KINK), u, eigenvalue)
         size = np.mean(self.equations.unit) ** 2
         vanishes = coefficient is not None and abs(coefficient) * size < _VANISHING
         return [
@@ -434,17 +474,27 @@ class _Curve(Problem):
 
 
 class _FineFamily(FieldFamily):
-    """A family whose Jacobians are differenced with short steps near a state."""
+    """A family whose Jacobians are differenced with steps of a share of the usual ones near a state."""
 
-    def __init__(self, family: FieldFamily, x: np.ndarray) -> None:
+    def __init__(self, family: FieldFamily, x: np.ndarray, share: float) -> None:
         super().__init__(family.dim, family.parameter, state_names=family.state_names, scales=family.scales)
-        self._family, self._x = family, x
+        self._family, self._x, self._share = family, x, share
 
     def _at(self, p: float) -> VectorField:
-        return with_finer_steps(self._family.at(p), self._x, _KINK)
+        return with_finer_steps(self._family.at(p), self._x, self._share)
 
     def _dp(self, x: np.ndarray, p: float) -> np.ndarray:
         return self._family.dp(x, p)
+
+
+def _has_pair(eigenvalues: np.ndarray) -> bool:
+    """Whether there are imaginary ones."""
+    size = np.abs(eigenvalues)
+    return bool(
+        (
+            (np.abs(eigenvalues.real) < _BOTH_VANISH * size.max()) & (eigenvalues.imag > 1e-3 * size.max())
+        ).any()
+    )
 
 
 def _demand(condition: bool | np.bool_) -> None:

@@ -47,6 +47,7 @@ from fim_dynsys.wording import counted
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+_AT_A_VALUE = 1e-9  # of the range: a bifurcation at a measured value is on either side of it by rounding
 _CODIMENSION_ONE = (BifurcationKind.FOLD, BifurcationKind.HOPF, BifurcationKind.BRANCH_POINT)
 _FEWEST_VALUES = 4  # a parabola with one degree of freedom left, by which intervals are widened
 _FARTHEST = 0.5  # scaled distance between a member's bifurcation and that of all data
@@ -193,11 +194,12 @@ class DataBifurcations(Result):
 
     def _unexplained(self) -> list[str]:
         """Where a track changes its stability between values that no bifurcation lies between, in words."""
+        near = _AT_A_VALUE * float(np.ptp(self.values))
         places = [
             f"track {i} between {low:g} and {high:g}"
             for i, track in enumerate(self.tracks)
             for low, high, change in zip(track.p, track.p[1:], np.diff(track.n_unstable), strict=False)
-            if change and not any(low <= b.p <= high for b in self.bifurcations)
+            if change and not any(low - near <= b.p <= high + near for b in self.bifurcations)
         ]
         if not places:
             return []

@@ -351,9 +351,13 @@ def with_finer_steps(field: VectorField, x: np.ndarray, share: float) -> VectorF
     """The field, differenced with steps that are a share of its own near a state (d,)."""
     own = field.scales
     scales = Scales(share * _lengths(field, x), own.speed, own.time)
-    differenced = type(field)._jac is VectorField._jac or getattr(field, "has_jacobian", True) is False
-    jac = None if differenced else field.jacobian
+    jac = None if is_differenced(field) else field.jacobian
     return CallableField(field, field.dim, jac, state_names=field.state_names, scales=scales)
+
+
+def is_differenced(field: VectorField) -> bool:
+    """Whether the Jacobian of a field is made of differences."""
+    return type(field)._jac is VectorField._jac or getattr(field, "has_jacobian", True) is False
 
 
 def _lengths(field: VectorField, x: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ _SMALLEST_STEP = 1e-7  # 10,000 times the convergence: below it, tangents are ro
 _LARGEST_STEP = 0.04  # a range, which is 1 wide, has then 25 points or more
 _LARGEST_SHARE = 0.1  # of a parameter's range in a step, however large the states
 _FIRST_STEP = 0.01  # of arclength, in units of the region and the parameter's range
+_SHORTENED = 0.93  # of a step that landed on an event, which is taken instead
 _SHORT_STEP = 1e-4  # below it, what cannot be separated is reported as it is
 _LARGEST_TURN = 3.0  # times the turn that a step is meant to make
 _REACHED = 1e-12  # distance to which limits are located
@@ -200,6 +201,10 @@ class Problem(abc.ABC):
         Jumped
             If the sign change only shows that the step led to another branch.
         """
+
+    def landed(self, before: Point, after: Point) -> bool:
+        """Whether a step ends on an event itself, where test functions are rounding."""
+        return False
 
     def suspicious(self, before: Point, after: Point) -> bool:
         """Whether more happened between two points than sign changes of test functions tell."""
@@ -400,6 +405,8 @@ class _Tracer:
                 step /= 2
                 continue
             there, iterations = advance
+            if self.problem.landed(here, there):
+                there, iterations = self._advance(here, _SHORTENED * step) or advance
             limit = self._limit(here, there)
             if limit is not None:
                 there = limit[0]

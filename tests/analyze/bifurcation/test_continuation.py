@@ -759,7 +759,7 @@ def test_centres_along_a_branch_are_no_hopf_bifurcations(p_range):
 
 
 def test_equilibria_at_one_value_of_the_parameter_are_one_continuum():
-    """Rock, paper and scissors in equal measure, a = b: all points of the diagonal are at rest."""
+    """Rock, paper and scissors in equal measure: the diagonal is at rest, and a pair crosses."""
 
     def rates(s, p):
         x, y, z = s.T
@@ -767,5 +767,55 @@ def test_equilibria_at_one_value_of_the_parameter_are_one_continuum():
         return np.stack([x * (y - p * z), y * (z - p * x), z * (x - p * y)], 1) - s * mean[:, None]
 
     found = continuation(FieldFamily.from_callable(rates, 3, "p"), [1 / 3] * 3, (0.5, 1.5))
-    assert [b.kind.value for b in found.bifurcations] == ["BP"]
+    assert [b.kind.value for b in found.bifurcations] == ["BP", "DB"]
     assert "Equilibria form a continuum" in str(found)
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        lambda x, p: np.stack(
+            [p * x[:, 0] + x[:, 0] ** 2 - x[:, 1] ** 2, p * x[:, 1] - 2 * x[:, 0] * x[:, 1]], 1
+        ),
+        lambda x, p: p * x - x**3,
+    ],
+    ids=["three-fold symmetry", "two pitchforks"],
+)
+@pytest.mark.parametrize(("p_range", "p0"), [((-1, 1), -0.5), ((-0.5, 0.5), -0.5), ((-3, 5), None)])
+def test_a_step_onto_a_double_eigenvalue_is_no_reason_to_miss_it(rates, p_range, p0):
+    found = continuation(FieldFamily.from_callable(rates, 2, "p"), [0.0, 0.0], p_range, p0=p0)
+    assert [b.kind.value for b in found.bifurcations] == ["DB"]
+    assert found.bifurcations[0].p == pytest.approx(0.0, abs=1e-7)
+
+
+def test_a_step_onto_a_hopf_point_finds_it_once():
+    def rates(x, p):
+        return (p - np.sum(x**2, 1, keepdims=True)) * x + x[:, ::-1] * [-1, 1]
+
+    found = continuation(FieldFamily.from_callable(rates, 2, "p"), [0.0, 0.0], (-2, 2), p0=-0.1)
+    assert [b.kind.value for b in found.bifurcations] == ["HB"]
+
+
+@pytest.mark.parametrize(("p_range", "p0"), [((-1, 1), -0.5), ((-0.5, 0.5), -0.25), ((-0.93, 1.17), None)])
+def test_a_pair_and_a_pitchfork_at_one_place_are_both_said(p_range, p0):
+    def rates(s, p):
+        x, y, z = s.T
+        square = x**2 + y**2
+        return np.stack([p * x - y - x * square, p * y + x - y * square, p * z - z**3], 1)
+
+    found = continuation(FieldFamily.from_callable(rates, 3, "p"), [0.0, 0.0, 0.0], p_range, p0=p0)
+    assert [b.kind.value for b in found.bifurcations] == ["BP", "DB"]
+    assert max(abs(b.p) for b in found.bifurcations) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("rates", "start", "exact"),
+    [
+        (lambda x, p: p - x + 2 * np.maximum(x, 0) - 3 * np.maximum(x - 1, 0), -1.0, [0.0, -1.0]),
+        (lambda x, p: p - x + 3 * np.maximum(x - 0.3, 0) - 4 * np.maximum(x - 0.7, 0), -1.0, [0.3, -0.5]),
+        (lambda x, p: p * x - x * np.abs(x), 0.0, [0.0]),
+    ],
+)
+def test_folds_and_branch_points_at_kinks_are_exact(rates, start, exact):
+    found = continuation(FieldFamily.from_callable(rates, 1, "p"), [start], (-2, 2), p0=start or -0.7)
+    np.testing.assert_allclose([b.p for b in found.bifurcations], exact, atol=1e-9)
