@@ -55,9 +55,9 @@ class Switching:
 
         found = []
         for expression in equations:
-            for choice in sorted(expression.atoms(sympy.Piecewise), key=sympy.count_ops):
-                expression = expression.xreplace({choice: self._choice(choice)})
-            found.append(expression.replace(sympy.sign, sign))
+            # from the inside out, so that choices within choices are found in what holds them
+            chosen = expression.replace(lambda own: isinstance(own, sympy.Piecewise), self._choice)
+            found.append(chosen.replace(sympy.sign, sign))
         return tuple(found)
 
     def _stays(self, argument: "Expr") -> bool:

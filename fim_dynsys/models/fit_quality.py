@@ -110,7 +110,8 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     windows = windows_of(records, smooth, pace)
     stretches = [*records, *windows]
     paths, endings = paths_over(field, stretches, unit, len(records))
-    exact = info.inference.judge is Judge.EXACT and len(every) > FEW  # fewer may be noisy ones
+    # fewer may be noisy ones, of which no record shows it
+    exact = info.inference.judge is Judge.EXACT and max(len(z) for _, z in samples) > FEW
     apart = distances(stretches, paths, unit)
     along, ahead = apart[: len(records)], apart[len(records) :]
     least = np.maximum(level, _ACCURACY)

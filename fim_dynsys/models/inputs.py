@@ -157,9 +157,11 @@ def held(caller: str, trajectories: Trajectories, field: DrivenField) -> list[st
             "was taken; say which with hold='previous', 'linear' or 'smooth', or sample it more often.",
             DataWarning,
         )
-    positions = field.fit_info.inference.positions  # velocities are smoothed, and bend before a switch
-    seen = trajectories.select_states(positions) if positions else trajectories
-    early = early_switches(seen.arrays(), trajectories.input_arrays(), trajectories.hold)
+    positions = field.fit_info.inference.positions
+    # velocities are smoothed, and bend before a switch; other columns than states may jump with the input
+    states = [name for name in trajectories.state_names if name in (positions or field.state_names)]
+    seen = trajectories.select_states(states).arrays() if states else []
+    early = early_switches(seen, trajectories.input_arrays(), trajectories.hold) if states else None
     columns = (field.state_names, field.input_names)
     observed = columns == (trajectories.state_names, trajectories.input_names)
     by_field = early is None and observed and not positions and switch_between_samples(field, trajectories)

@@ -294,3 +294,12 @@ def test_too_few_samples_for_a_search_are_said(capsys):
         "note"
         not in fim_dynsys.load("fim-ode", refine=False).fit(np.exp(-t)[:, None], t).field_.fit_info.report
     )
+
+
+def test_runs_too_short_to_show_their_noise_are_not_taken_for_noise_free(recwarn):
+    t = np.linspace(0.0, 12.0, 7)
+    runs = [9 / (1 + (9 / first - 1) * np.exp(-0.7 * t)) for first in (0.5, 14.0)]
+    noisy = [x + 0.05 * np.random.default_rng(k).standard_normal(7) for k, x in enumerate(runs)]
+    model = fim_dynsys.load("auto").fit(noisy, [t, t], feature_names=["N"])
+    assert len(model.equations()) == 1 and not model.field_.fit_info.problems
+    assert not [w for w in recwarn if "noise-free" in str(w.message)]

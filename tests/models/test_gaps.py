@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
 
 import fim_dynsys
 from fim_dynsys import Trajectories
@@ -140,3 +141,18 @@ def test_gaps_are_filled_in_any_unit_of_time(unit):
     t = [unit * np.arange(1.0, 5.0), unit * np.arange(1.0, 7.0)]
     with pytest.raises(ValueError, match="expected at least 5 complete samples"):
         fim_dynsys.load("sindy-strong").fit(x, t)
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "sindy-strong"])
+def test_a_held_input_switches_in_time_where_a_state_is_missing_there(name):
+    """One value of 600 is missing; without the row the pump would switch on a sample late."""
+    t = np.round(np.arange(0.0, 40.0, 0.2), 2)
+    u = ((np.arange(len(t)) % 45) < 13).astype(float)
+    system = expm(0.2 * np.array([[-0.25, 0.0, 1.5], [0.25, -0.1, 0.0], [0.0, 0.0, 0.0]]))
+    x = [np.zeros(2)]
+    for held in u[:-1]:
+        x.append((system @ [*x[-1], held])[:2])
+    x = np.array(x) + 0.01 * np.random.default_rng(0).standard_normal((len(t), 2))
+    x[45, 0] = np.nan
+    model = fim_dynsys.load(name).fit(x, t, u=u, feature_names=["a", "b", "u"])
+    assert model.equations(precision=2) == ["-0.25 a + 1.5 u", "0.25 a - 0.1 b"]

@@ -269,3 +269,19 @@ def test_rounding_does_not_look_like_a_switch():
         model.fit(x, t, u=u, feature_names=["T"])
     found = [model.parameters_[name] for name in ("q", "k", "Ta")]
     assert found == pytest.approx([0.5, 0.1, 0.2], rel=1e-3)
+
+
+def test_a_column_that_jumps_with_the_input_does_not_look_like_an_early_switch(recwarn):
+    """A battery: the voltage falls by R0 I at once, the state U follows."""
+    t = np.arange(0.0, 600.0, 5.0)
+    current = np.where(t % 200 < 60, 2.0, 0.0)
+    u = [0.0]
+    for held in current[:-1]:
+        u.append(0.06 * held / 2 + (u[-1] - 0.03 * held) * np.exp(-5.0 / 60.0))
+    voltage = 3.7 - 0.05 * current - np.array(u) + 0.0005 * np.random.default_rng(0).standard_normal(len(t))
+    model = fim_dynsys.load(
+        "equations", expressions={"U": "I/C - U/(R*C)"}, initial={"U": 0}, hold="previous"
+    )
+    model.fit(voltage, t, u=current, observed=["E - R0*I - U"], feature_names=["U", "I"])
+    assert model.parameters_["R0"] == pytest.approx(0.05, rel=0.02)
+    assert not [w for w in recwarn if "switches between samples" in str(w.message)]

@@ -66,3 +66,26 @@ def test_records_at_a_single_time_have_no_gap_for_a_switch():
     )
     model.fit(data)
     assert model.field_.parameters.keys() == {"k", "T"}
+
+
+@pytest.mark.parametrize("first", [0.0, "A0"])
+@pytest.mark.parametrize(
+    "pulse",
+    ["100 if t > T0 and t < T else 0", "0 if t < T0 else 100 if t < T else 0", "100 if 1 < t < T else 0"],
+)
+def test_a_pulse_from_rest_is_found_however_it_is_written(pulse, first):
+    """At rest a state has no size that errors are relative to; choices stand within choices."""
+
+    def dosed(t):
+        return 100 / 0.35 * (np.exp(-0.35 * np.maximum(t - 3.3, 0)) - np.exp(-0.35 * np.maximum(t - 1.0, 0)))
+
+    t = np.linspace(0.0, 8.0, 33)
+    x = dosed(t) + 0.5 * np.random.default_rng(0).standard_normal(33)
+    bounds = {"T": (1.5, 8), "T0": (0.1, 1.5), "k": (0, None)}
+    named = {name: own for name, own in bounds.items() if name in pulse.split() or name == "k"}
+    model = fim_dynsys.load(
+        "equations", expressions={"A": f"({pulse}) - k*A"}, initial={"A": first}, bounds=named
+    )
+    found = model.fit(x, t, feature_names=["A"]).parameters_
+    assert found["T"] == pytest.approx(3.3, abs=0.02) and found["k"] == pytest.approx(0.35, abs=0.005)
+    assert found.get("T0", 1.0) == pytest.approx(1.0, abs=0.01)

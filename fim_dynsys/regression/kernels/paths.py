@@ -15,6 +15,8 @@ DONE, NOT_FINITE, TOO_MANY, TOO_SMALL = range(4)
 _STIFF = 3.0  # product of step and largest rate, about the edge of the explicit pair's stability region
 _OFTEN, _SELDOM = 15, 6  # steps at the edge before the method changes, and off it before they are forgotten
 _LEAST_STEP = 1e-15  # of the time
+_LOOKS = 8  # times in the rest of a gap at which rates are looked at, before a step is called too small
+_FAR_MORE = 1e6  # times its size that a state gains in a gap: it was at rest
 _NO_TIME = 2e-15  # of the time: stops so close to each other enclose a switch
 
 
@@ -28,6 +30,36 @@ def _first_step(x: np.ndarray, f0: np.ndarray, scale: np.ndarray, gap: float, le
             speed += (f0[i] / scale[i]) ** 2
     h = 0.01 * np.sqrt(size / speed) if size > 0.0 and speed > 0.0 else 1e-4 * gap
     return min(h, 0.1 * left)
+
+
+@compiled
+def _expect_gains(
+    machine: tuple,
+    t: float,
+    end: float,
+    x: np.ndarray,
+    curve: np.ndarray,
+    began: float,
+    rates: np.ndarray,
+    largest: np.ndarray,
+) -> bool:
+    """Raise the largest values (d,) to what rates until the end of a gap promise; whether that is far more.
+
+    A state at rest has no size: errors relative to it are none, and no step across a jump of its rate from
+    zero is short enough.
+    """
+    raised = False
+    for look in range(1, _LOOKS + 1):
+        ahead = t + (end - t) * look / _LOOKS
+        load(machine, ahead, x, curve, ahead - began)
+        if not evaluate(machine, rates):
+            return False
+        for i in range(len(x)):
+            gain = abs(rates[i]) * (end - t)
+            if gain > _FAR_MORE * largest[i]:
+                raised = True
+            largest[i] = max(largest[i], gain)
+    return raised
 
 
 @compiled
@@ -91,6 +123,7 @@ def follow(
     for j in range(len(stops)):
         end, p = stops[j], piece[max(j - 1, 0)]
         curve, began = curves[p], curve_starts[p]
+        expected = False
         if end - t <= no_time:  # around a switch, whose sides are both left out
             t, fresh, h = end, False, 0.0
         while t < end:
@@ -111,7 +144,10 @@ def follow(
             elif step > 0.5 * left:
                 step = 0.5 * left
             if step < _LEAST_STEP * max(abs(t), abs(end)) and not last:
-                return TOO_SMALL
+                if expected or not _expect_gains(machine, t, end, x, curve, began, rates, largest):
+                    return TOO_SMALL
+                expected, fresh, h = True, False, 0.0
+                continue
             if not stiff:
                 k[0] = f0
                 if not explicit_step(machine, tables[0], t, step, x, curve, t - began, k, stages, error):
