@@ -131,7 +131,8 @@ def describe(
     notes += late + zeros + check_values(caller, observables, [x for _, x in trajectories.arrays()])
     reserved = {*states, *inputs, TIME}
     symbols: set[str] = set()
-    for e in (*equations, *seen, *(event.value for own in events for event in own)):
+    changes = [part for own in events for event in own for part in (event.share, event.value)]
+    for e in (*equations, *seen, *changes):
         symbols |= {s.name for s in e.free_symbols}
     for own in initial:
         unknown = set(own) - set(states)
@@ -195,6 +196,7 @@ def describe(
         tuple(runs),
         sizes,
         switch_times(smooth, fixed),
+        frozenset(noise_names),
     )
     if problem.objective.is_saturated():
         notes.append(

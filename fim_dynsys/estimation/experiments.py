@@ -30,16 +30,14 @@ class Event:
         When; a sample at the same time is taken before it.
     state : int
         Which.
-    value : sympy.Expr
-        Amount, in parameters.
-    sets : bool
-        Whether the state is set to the value; else raised by it.
+    share, value : sympy.Expr
+        In parameters: the share of the state that remains, and what is added to it.
     """
 
     time: float
     state: int
+    share: "Expr"
     value: "Expr"
-    sets: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +239,7 @@ class Experiments:
         given: dict[Expr, int] = {}  # each expression once: the runs have most of them in common
         first = [[given.setdefault(f, len(given)) for f in e.first] for e in experiments]
         events = [event for e in experiments for event in e.events]
+        shares = [given.setdefault(event.share, len(given)) for event in events]
         amounts = [given.setdefault(event.value, len(given)) for event in events]
         begun = program(tuple(given), (), (), tuple(parameters))
         self.programs = (machine(rates), machine(seen), machine(begun))
@@ -265,7 +264,7 @@ class Experiments:
             np.concatenate([e.first_event for e in experiments]),
             bounds_of([e.events for e in experiments]),
             np.array([event.state for event in events], dtype=np.int64),
-            np.array([event.sets for event in events], dtype=bool),
+            np.array(shares, dtype=np.int64),
             np.array(amounts, dtype=np.int64),
             np.array(curve_first, dtype=np.int64),
             np.concatenate([c.cubics for c in curves.values()]),

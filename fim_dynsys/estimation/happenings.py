@@ -87,6 +87,17 @@ def event_lists(caller: str, events: Any, n: int) -> list[list[tuple[float, str,
     return found
 
 
+def _change(value: "Expr", state: str, is_dose: bool) -> "tuple[Expr, Expr]":
+    """The share of a state that remains, and what is added to it."""
+    import sympy
+
+    if is_dose:
+        return sympy.Integer(1), value
+    own = sympy.Symbol(state, real=True)
+    share = value.expand().coeff(own, 1)
+    return share, (value - share * own).expand()
+
+
 def read_events(
     read: Reader,
     doses: Any,
@@ -137,17 +148,19 @@ def read_events(
                         f"{caller}: expected doses and events from t0 = {begin:g} on, when the states are "
                         f"the first ones, got {kind} at {time:g}; give an earlier t0, or leave it out."
                     )
-                event = Event(at, states.index(state), read(value).xreplace(numbers), sets=kind == "an event")
-                if {s.name for s in event.value.free_symbols} & {*states, *read.inputs, TIME}:
+                share, amount = _change(read(value).xreplace(numbers), state, kind == "a dose")
+                if {s.name for s in (share + amount).free_symbols} & {*states, *read.inputs, TIME}:
                     raise ValueError(
-                        f"{caller}: expected amounts of doses and events in parameters alone, got "
-                        f"{event.value}; doses=[(time, state, amount)] add to the state."
+                        f"{caller}: expected amounts of doses in parameters alone, and values of events in "
+                        f"these and a share of the state itself, such as {state}/2 + 5, got {value!r} for "
+                        f"{state}; doses=[(time, state, amount)] add to the state."
                     )
+                event = Event(at, states.index(state), share, amount)
                 if at in t and at < t[-1]:
                     meeting.add(time)
                 without[time] = without.get(time, True) and at >= t[-1]
                 own.append(event)
-        found.append(tuple(sorted(own, key=lambda e: (e.time, not e.sets))))
+        found.append(tuple(sorted(own, key=lambda e: e.time)))  # events stand before doses
     late = [f"{time:g}" for time, unseen in sorted(without.items()) if unseen]
     notes = [f"doses and events at {', '.join(late)} have no effect: no sample follows them"] if late else []
     if meeting:

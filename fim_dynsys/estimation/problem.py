@@ -83,6 +83,8 @@ class Problem:
         Natural sizes of the states.
     switch_times : tuple of float
         When the equations switch: steps of the integration end there.
+    of_errors : frozenset of str
+        Parameters of the errors' scales alone.
     """
 
     states: tuple[str, ...]
@@ -96,6 +98,7 @@ class Problem:
     runs: tuple[Run, ...]
     sizes: np.ndarray
     switch_times: tuple[float, ...] = ()
+    of_errors: frozenset[str] = frozenset()
 
     @cached_property
     def _local(self) -> tuple[str, ...]:

@@ -222,8 +222,10 @@ def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     free = np.flatnonzero(~at_bounds(fit))
     prior = np.diag(space.prior(theta)[2])
     objective = fit.problem.objective
-    n = int(objective.estimated.sum())
-    factor = n / max(n - len(free), 1) if n else 1.0
+    # as many degrees of freedom as numbers take whose errors are estimated: scales of errors take none
+    n = int(objective.estimated.sum()) + _with_estimated_scales(fit.problem)
+    taken = sum(space.names[k] not in fit.problem.of_errors for k in free)
+    factor = n / max(n - taken, 1) if n else 1.0
 
     def inverse(curvature: np.ndarray) -> np.ndarray:
         found = np.zeros((len(space), len(space)))
@@ -236,6 +238,15 @@ def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
         covariance = np.full_like(covariance, np.nan)
     slope = space.slope(theta)
     return covariance * slope * slope[:, None], vague
+
+
+def _with_estimated_scales(problem: Problem) -> int:
+    """The number of measurements whose errors are an expression in parameters of errors alone."""
+    named = [
+        o.scale_at >= 0 and any(s.name in problem.of_errors for s in problem.seen[o.scale_at].free_symbols)
+        for o in problem.observables
+    ]
+    return int(np.array(named)[problem.objective.kinds].sum())
 
 
 def _inverse(information: np.ndarray, prior: np.ndarray) -> np.ndarray:

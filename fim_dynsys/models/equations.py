@@ -96,7 +96,8 @@ class EquationsModel(EstimatedModel):
         of such lists has one for each trajectory. A sample at the time of a dose is taken before it, first
         states at that time too. Doses before `t0` are an error, doses that no sample follows a warning.
     events : dict or list of dicts, optional
-        ``{time: {"state": value}}``: what a state is set to, before doses at the same time.
+        ``{time: {"state": value}}``: what a state is set to, before doses at the same time; a share of the
+        state may be part of it, as in ``{6.0: {"N": "N/4"}}``.
     noise : str, tuple or dict by column, optional
         ``"normal"``, ``"lognormal"``, ``"relative"``, ``"laplace"``, ``"poisson"``; with a scale as
         ``("normal", "a + b*y")``, an expression in states and parameters. Default normal, of one unknown

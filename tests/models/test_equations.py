@@ -179,6 +179,39 @@ def test_errors_in_proportion_count_all_samples():
     )
 
 
+@pytest.mark.parametrize("share", ["N/4", "d*N", "d*N + 0*r"])
+def test_dilutions_keep_a_share_of_a_state(share):
+    """Logistic growth, diluted to a quarter every six hours."""
+    t, at, first, x = np.linspace(0.1, 24.1, 49), 0.0, 0.5, []
+    for now in t:
+        while now > at + 6.0:
+            at, first = at + 6.0, 0.25 * 10.0 / (1.0 + (10.0 / first - 1.0) * np.exp(-3.6))
+        x.append(10.0 / (1.0 + (10.0 / first - 1.0) * np.exp(-0.6 * (now - at))))
+    noisy = np.array(x) * np.exp(0.01 * np.random.default_rng(0).standard_normal(49))
+    events = {time: {"N": share} for time in (6.0, 12.0, 18.0, 24.0)}
+    model = load({"N": "r*N*(1 - N/K)"}, events=events, noise="lognormal").fit(noisy, t, feature_names=["N"])
+    for name, value in {"r": 0.6, "K": 10.0, "d": 0.25}.items():
+        if name in model.parameters_:
+            assert abs(model.parameters_[name] - value) < 4.0 * model.parameter_errors_[name] < 0.1 * value
+
+
+@pytest.mark.parametrize("value", ["N**2", "M/2", "2*t"])
+def test_events_that_depend_on_more_than_a_share_are_refused(value):
+    model = load({"N": "-k*N", "M": "-k*M"}, events={1.0: {"N": value}})
+    with pytest.raises(ValueError, match="a share of the state itself, such as N/2"):
+        model.fit(np.ones((5, 2)), 1.0, feature_names=["N", "M"])
+
+
+def test_scales_of_errors_that_are_estimated_cost_no_degrees_of_freedom_but_others_do():
+    t = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0])
+    x = 10.0 * np.exp(-0.4 * t) * (1.0 + 0.05 * np.random.default_rng(1).standard_normal(6))
+    proportional, lognormal = (
+        load({"c": "-k*c"}, noise=noise).fit(x, t, feature_names=["c"]).parameter_errors_["k"]
+        for noise in (("normal", "b*y"), "lognormal")
+    )
+    assert proportional == pytest.approx(lognormal, rel=0.05)
+
+
 def test_samples_of_zero_say_nothing_under_relative_noise():
     """They have no error where zero is expected; with one, the errors came out five times too large."""
     t = np.linspace(0.0, 10.0, 21)

@@ -47,7 +47,7 @@ def follow_run(
     (K, k, n); n is 0 where none are wanted.
     """
     place, fixed, column, first, stop_first, stops, record, piece, first_event, event_first = runs[:10]
-    event_state, event_sets, amount, curve_first, cubics, curve_starts, time_first, times, inputs = runs[10:]
+    event_state, portion, amount, curve_first, cubics, curve_starts, time_first, times, inputs = runs[10:]
     rates, seen, given = programs
     d, n = states.shape[1], tangent.shape[2]
     q = place.shape[1]
@@ -64,8 +64,10 @@ def follow_run(
     for i in range(d):
         x[i], s[i] = begun[first[e, i]], by[first[e, i]]
     a, b, low, high = stop_first[e], stop_first[e + 1], event_first[e], event_first[e + 1]
+    share, share_slope = np.empty(high - low), np.empty((high - low, n))
     value, slope = np.empty(high - low), np.empty((high - low, n))
     for j in range(high - low):
+        share[j], share_slope[j] = begun[portion[low + j]], by[portion[low + j]]
         value[j], slope[j] = begun[amount[low + j]], by[amount[low + j]]
     part = slice(curve_first[e, 0], curve_first[e, 1])
     ended = follow(
@@ -81,7 +83,8 @@ def follow_run(
         curve_starts[part],
         first_event[a + e : b + e + 1],
         event_state[low:high],
-        event_sets[low:high],
+        share,
+        share_slope,
         value,
         slope,
         rtol,

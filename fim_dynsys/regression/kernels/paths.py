@@ -76,7 +76,8 @@ def follow(
     curve_starts: np.ndarray,
     first_event: np.ndarray,
     event_state: np.ndarray,
-    event_sets: np.ndarray,
+    event_share: np.ndarray,
+    event_share_slope: np.ndarray,
     event_value: np.ndarray,
     event_slope: np.ndarray,
     rtol: float,
@@ -101,9 +102,9 @@ def follow(
         the inputs' curves that begins there.
     curves, curve_starts : arrays (P, 4, m), (P,)
         Cubics of the inputs in the time since each piece's start.
-    first_event, event_state, event_sets, event_value, event_slope
-        Events ``first_event[j]:first_event[j + 1]`` happen at stop j, after it is kept: a state is set to,
-        or raised by, a value (E,) with derivatives (E, n).
+    first_event, event_state, event_share, event_share_slope, event_value, event_slope
+        Events ``first_event[j]:first_event[j + 1]`` happen at stop j, after it is kept: of a state a share
+        (E,) remains, to which a value (E,) is added; both with derivatives (E, n).
     rtol, atol : float, array (d,)
         Tolerances; see `scales`.
     max_steps : int
@@ -220,11 +221,8 @@ def follow(
             slopes[record[j]] = s
         for e in range(first_event[j], first_event[j + 1]):
             i = event_state[e]
-            if event_sets[e]:
-                x[i], s[i] = event_value[e], event_slope[e]
-            else:
-                x[i] += event_value[e]
-                s[i] += event_slope[e]
+            s[i] = event_share[e] * s[i] + event_share_slope[e] * x[i] + event_slope[e]
+            x[i] = event_share[e] * x[i] + event_value[e]
             largest[i] = max(largest[i], abs(x[i]))
             fresh, h = False, 0.0
         if j and piece[j] != piece[j - 1]:
