@@ -61,7 +61,7 @@ from fim_dynsys.models.inputs import (
     without_unknown,
 )
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
-from fim_dynsys.models.outliers import samples_of
+from fim_dynsys.models.outliers import samples_of, suspects
 from fim_dynsys.models.rates import check_rates, informed_by_rates, of_rates_alone, warn_of_units
 from fim_dynsys.models.relative import checked_names, over_decades, relative_errors
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
@@ -80,6 +80,7 @@ from fim_dynsys.saved import (
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
+from fim_dynsys.wording import counted
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -118,6 +119,7 @@ class TrajectoryModel(abc.ABC):
 
 
 _WITHOUT_NOISE = 0.5  # noise levels left, below which the level is that of curvature: noise leaves about 1
+_NAMED = 5  # outliers whose times are named
 _TOO_SMALL = 2.0  # times given errors that residuals are, from which standard errors are too small by half
 _EARLIER = {
     "uses_inputs": "inputs",
@@ -305,8 +307,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             The field does not describe the data; `field_.fit_info` says by how much. Or trust in it is low,
             or few samples decide: others may describe them as well.
         DataWarning
-            Residuals are far beyond the errors in sigma; values span decades with relative errors, which
-            `log` takes; a column is constant, or was computed from others; x_dot has another unit.
+            Residuals are far beyond the errors in sigma; samples that may be outliers were counted; values
+            span decades with relative errors, which `log` takes; a column is constant, or was computed from
+            others; x_dot has another unit.
 
         Examples
         --------
@@ -368,10 +371,24 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             self._sigma = given.get("sigma")
             self._adopt(field, trajectories)
         self._warn_of_problems("fit")
+        self._warn_of_outliers(trajectories)
         self._warn_of_computed_columns(trajectories)
         if "sigma" in self.takes and not given and self.field_.fit_info.to_precision is None:
             self._warn_of_decades(trajectories)
         return self
+
+    def _warn_of_outliers(self, trajectories: Trajectories) -> None:
+        info = self._fitted_field().fit_info
+        if info.inference.outliers or not (info.problems or info.inference.beyond_noise):
+            return
+        times = suspects(trajectories)
+        if len(times):
+            shown = ", ".join(f"{t:g}" for t in times[:_NAMED]) + ", ..." * (len(times) > _NAMED)
+            warn(
+                f"{self._caller}.fit: outliers? The fit counts {counted(len(times), 'sample')} far from the "
+                f"neighbours, at t = {shown}. Write NaN for the states there if so, and fit again.",
+                DataWarning,
+            )
 
     def _warn_of_computed_columns(self, trajectories: Trajectories) -> None:
         info = self._fitted_field().fit_info

@@ -8,10 +8,12 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.judging import between, judged
+from fim_dynsys.regression.inputs import kinks
 from fim_dynsys.regression.outliers import beside, beyond
 from fim_dynsys.trajectories.container import Trajectories
 
 _F = TypeVar("_F", bound=VectorField)
+_AROUND = 1  # samples beside one at which an input switches: paths bend there
 _FREQUENT = 0.05  # of the samples: so many beside their neighbours need no confirmation
 
 
@@ -63,6 +65,19 @@ def samples_of(field: VectorField, context: Trajectories) -> Trajectories:
     if not field.fit_info.inference.outliers or field.context is None:
         return context
     return field.context
+
+
+def suspects(trajectories: Trajectories) -> np.ndarray:
+    """Times (n,) of samples that may be outliers: far from their neighbours, where no input switches."""
+    found = []
+    for (t, x), u in zip(trajectories.arrays(), trajectories.input_arrays(), strict=True):
+        rows = np.flatnonzero(np.isfinite(x).all(axis=1))
+        (out,) = beside([(t[rows], x[rows])])
+        if u.size and len(t) > 1:
+            bends = np.convolve(kinks(t, u, trajectories.hold), np.ones(2 * _AROUND + 1), "same") > 0
+            out &= ~bends[rows]
+        found.append(t[rows][out])
+    return np.concatenate(found)
 
 
 def with_outliers_of(field: _F, other: VectorField) -> _F:

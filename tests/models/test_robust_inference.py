@@ -6,6 +6,7 @@ import pytest
 import fim_dynsys
 from fim_dynsys import systems
 from fim_dynsys.corruption import add_noise, add_outliers
+from fim_dynsys.errors import DataWarning, FitWarning
 from fim_dynsys.models import outliers
 from fim_dynsys.simulation.solution import simulate
 
@@ -94,3 +95,20 @@ def test_what_the_path_explains_is_no_outlier(noisy, monkeypatch):
     monkeypatch.setattr(outliers, "beside", lambda own: [np.arange(len(t)) >= 190 for t, _ in own])
     assert outliers.inferred_robustly(lambda *_: field, noisy, noisy) is field
     assert "outliers" not in field.fit_info.report
+
+
+@pytest.mark.parametrize("rows", [[50], [30, 70, 100]])
+def test_outliers_that_a_fit_with_inputs_counts_are_named(rows):
+    t = np.round(np.arange(0.0, 30.0, 0.2), 2)
+    u = ((np.arange(len(t)) % 45) < 13).astype(float)
+    x = [0.0]
+    for held in u[:-1]:
+        x.append(6.0 * held + (x[-1] - 6.0 * held) * np.exp(-0.05))
+    noisy = np.array(x) + 0.01 * np.random.default_rng(0).standard_normal(len(t))
+    noisy[rows] += 2.0
+    named = ", ".join(f"{t[row]:g}" for row in rows)
+    with pytest.warns(FitWarning), pytest.warns(DataWarning, match=f"outliers.*at t = {named}[.] Write NaN"):
+        fim_dynsys.load("sindy-strong").fit(noisy, t, u=u)
+    noisy[rows] = np.nan
+    model = fim_dynsys.load("sindy-strong").fit(noisy, t, u=u)
+    assert model.equations(precision=2) == ["-0.25 x0 + 1.5 u0"]
