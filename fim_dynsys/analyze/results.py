@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.conserved import conserved_sums
-from fim_dynsys.errors import check_flags
+from fim_dynsys.errors import check_flags, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -43,6 +44,8 @@ WIDENED = 0.1
 
 RegionLike = Region | Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]]
 """What users may pass as a box."""
+StateLike = ArrayLike | Mapping[str, float]
+"""What users may pass as a state: numbers in order, or some by name."""
 Table = tuple[list[str], list[list]]
 """Column names and rows of cells."""
 Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
@@ -465,6 +468,26 @@ def unwrap(field: object, caller: str) -> VectorField:
             "delay_embedding, whose vectors are the states to fit."
         )
     raise TypeError(f"{caller}: expected a VectorField or a fitted model, got {type(field).__name__}.")
+
+
+def held_state(caller: str, at: StateLike | None, default: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """The state (d,) through which a plane is laid: given in order or by names, else the default.
+
+    Raises
+    ------
+    ValueError
+        For other names, or numbers that are not finite or not of one state.
+    """
+    if isinstance(at, Mapping):
+        if unknown := sorted(map(str, set(at) - set(names))):
+            raise ValueError(
+                f"{caller}: expected at of the states {', '.join(names)}, got {', '.join(unknown)}."
+            )
+        at = [at.get(name, value) for name, value in zip(names, default, strict=True)]
+    held = default if at is None else real_array(at, caller, "at")
+    if held.shape != default.shape or not np.isfinite(held).all():
+        raise ValueError(f"{caller}: expected one finite value per state as at, got {at}.")
+    return held
 
 
 def resolve_region(field: VectorField, region: RegionLike | None, caller: str) -> Region:

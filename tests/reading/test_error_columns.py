@@ -59,3 +59,19 @@ def test_what_may_be_an_error_is_a_state_and_said(name, tmp_path):
 def test_what_is_no_error_stays_a_state(header, columns, tmp_path):
     data = Trajectories.from_file(written(tmp_path, header, T, *columns))
     assert ",".join(("t", *data.state_names)) == header
+
+
+@pytest.mark.parametrize(
+    "names", [("lower", "upper"), ("lo", "hi"), ("95_lwr", "95_upr"), ("ci_low", "ci_high")]
+)
+def test_bounds_of_any_sign_are_no_states(names, tmp_path):
+    x = np.cos(T)
+    header = f"t,x,x_{names[0]},x_{names[1]}"
+    with pytest.warns(ReadingWarning, match=rf"x_{names[0]} \(uncertainty of x\), x_{names[1]}"):
+        data = Trajectories.from_file(written(tmp_path, header, T, x, x - ERRORS, x + ERRORS))
+    assert data.state_names == ("x",)
+
+
+def test_names_of_bounds_that_are_none_stay_states(tmp_path):
+    data = Trajectories.from_file(written(tmp_path, "t,tank,tank_low", T, X, Y))
+    assert data.state_names == ("tank", "tank_low")

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 
 from fim_dynsys.analyze.cycles.adjoint import PhaseMap, adjoint_response
@@ -15,15 +14,17 @@ from fim_dynsys.analyze.results import (
     FieldLike,
     RegionLike,
     Result,
+    StateLike,
     Table,
     Variables,
+    held_state,
     labels,
     resolve_region,
     unwrap,
 )
 from fim_dynsys.analyze.tangent import CountedField
 from fim_dynsys.deadline import time_limit
-from fim_dynsys.errors import check_whole, real_array
+from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.threads import on_one_thread
 
@@ -94,7 +95,7 @@ def isochrons(
     which: int = 0,
     resolution: int = 64,
     coordinates: Sequence[int | str] | None = None,
-    at: ArrayLike | None = None,
+    at: StateLike | None = None,
     seed: int = 0,
     progress: bool | None = None,
     max_seconds: float | None = None,
@@ -118,8 +119,8 @@ def isochrons(
         Grid points along each coordinate.
     coordinates : pair of int or str, optional
         States that vary over the grid; default the first two.
-    at : array_like (d,), optional
-        Values of the other states; default the mean over the cycle.
+    at : array_like (d,) or dict, optional
+        Values of the other states; default, and of those that a dict does not name, the mean over the cycle.
     seed : int
         Of the search for cycles.
     progress : bool, optional
@@ -172,9 +173,7 @@ def isochrons(
             cycles = limit_cycles(field, box, seed=seed, progress=progress)
         check_stable("isochrons", cycles, which)
         orbit = cycles.orbits[which]
-        middle = orbit[:-1].mean(axis=0) if at is None else real_array(at, "isochrons", "at")
-        if middle.shape != (field.dim,) or not np.isfinite(middle).all():
-            raise ValueError(f"isochrons: expected one finite value per state as `at`, got {middle}.")
+        middle = held_state("isochrons", at, orbit[:-1].mean(axis=0), field.state_names)
         axes = tuple(np.linspace(box.low[i], box.high[i], resolution) for i in plane)
         grid = np.tile(middle, (resolution**2, 1))
         grid[:, plane] = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)

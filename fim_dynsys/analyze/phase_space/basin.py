@@ -11,7 +11,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.cycles.periodic import search_cycles
 from fim_dynsys.analyze.cycles.returns import ESCAPE
@@ -36,8 +35,10 @@ from fim_dynsys.analyze.results import (
     FieldLike,
     RegionLike,
     Result,
+    StateLike,
     Table,
     Variables,
+    held_state,
     progress_bar,
     resolve_region,
     state_labels,
@@ -45,7 +46,7 @@ from fim_dynsys.analyze.results import (
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField
 from fim_dynsys.deadline import out_of_time, time_limit
-from fim_dynsys.errors import check_flags, check_positive, check_whole, real_array
+from fim_dynsys.errors import check_flags, check_positive, check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
@@ -225,7 +226,7 @@ def basins(
     region: RegionLike | None = None,
     resolution: int = 200,
     coordinates: Sequence[int | str] | None = None,
-    at: ArrayLike | None = None,
+    at: StateLike | None = None,
     n_sample: int = 1024,
     t_max: float | None = None,
     stay_supported: bool = False,
@@ -254,8 +255,8 @@ def basins(
         Grid points along each coordinate.
     coordinates : pair of int or str, optional
         States that vary over the image; default the first two (the only one on the line).
-    at : array_like (d,), optional
-        Values of the other states; default the centre of the region.
+    at : array_like (d,) or dict, optional
+        Values of the other states; default, and of those that a dict does not name, the centre of the region.
     n_sample : int
         Number of states of the sample, a power of two for best balance.
     t_max : float, optional
@@ -425,7 +426,7 @@ def _outside_domain(field: VectorField, x: np.ndarray) -> list[str]:
 
 
 def _section(
-    field: VectorField, region: Region, coordinates: Sequence[int | str] | None, at: ArrayLike | None
+    field: VectorField, region: Region, coordinates: Sequence[int | str] | None, at: StateLike | None
 ) -> tuple[tuple[int, ...], np.ndarray]:
     names = list(field.state_names)
     if not isinstance(coordinates, Sequence | np.ndarray | None):
@@ -438,10 +439,7 @@ def _section(
             f"basins: expected {min(2, field.dim)} different states among {names} or their numbers as "
             f"coordinates, got {given}."
         )
-    at = region.centre if at is None else real_array(at, "basins", "at")
-    if at.shape != (field.dim,) or not np.isfinite(at).all():
-        raise ValueError(f"basins: expected one finite value per state as `at`, got {at}.")
-    return tuple(int(c) for c in numbers), at
+    return tuple(int(c) for c in numbers), held_state("basins", at, region.centre, names)
 
 
 class _Slow(NamedTuple):

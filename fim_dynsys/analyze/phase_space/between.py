@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.ndimage import maximum_filter, minimum_filter
 
 from fim_dynsys.analyze.equilibria.newton import Meter
-from fim_dynsys.errors import real_array
+from fim_dynsys.analyze.results import StateLike, held_state
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 
@@ -33,7 +32,7 @@ class Plane:
 
     @classmethod
     def given(
-        cls, field: VectorField, region: Region, states: Sequence[int | str] | None, at: ArrayLike | None
+        cls, field: VectorField, region: Region, states: Sequence[int | str] | None, at: StateLike | None
     ) -> "Plane":
         names = field.state_names
         if field.dim == 2 and states is None:
@@ -49,9 +48,7 @@ class Plane:
         first, second = (i if isinstance(i, int) and 0 <= i < field.dim else None for i in pair)
         if first is None or second is None or first == second:
             raise ValueError(f"nullclines: expected two different states among {names}, got {states}.")
-        held = region.centre if at is None else real_array(at, "nullclines", "at")
-        if held.shape != (field.dim,) or not np.isfinite(held).all():
-            raise ValueError(f"nullclines: expected at of shape ({field.dim},), finite, got {held}.")
+        held = held_state("nullclines", at, region.centre, names)
         index = [first, second]
         return cls((first, second), held, region.low[index], region.size[index])
 

@@ -10,7 +10,6 @@ from typing import cast
 
 import numpy as np
 from contourpy import LineType, contour_generator
-from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.equilibria.newton import Meter
 from fim_dynsys.analyze.phase_space.between import Plane, finer_axes
@@ -21,6 +20,7 @@ from fim_dynsys.analyze.results import (
     FieldLike,
     RegionLike,
     Result,
+    StateLike,
     Table,
     Variables,
     labels,
@@ -181,7 +181,7 @@ def nullclines(
     region: RegionLike | None = None,
     *,
     states: Sequence[int | str] | None = None,
-    at: ArrayLike | None = None,
+    at: StateLike | None = None,
     resolution: int = 128,
     budget: int = 1_000_000,
     max_seconds: float | None = None,
@@ -201,8 +201,9 @@ def nullclines(
         Where; default the box of the field's data widened by 10 % on each side.
     states : pair of str or int, optional
         The states that span the plane; needed from three dimensions on.
-    at : array_like (d,), optional
-        A point of the plane; needed from three dimensions on. Its values of `states` do not matter.
+    at : array_like (d,) or dict, optional
+        A point of the plane; needed from three dimensions on. Its values of `states` do not matter. States
+        that a dict does not name are at the centre of the region.
     resolution : int
         Cells of the grid along each side, at least.
     budget : int

@@ -41,6 +41,10 @@ _ERRORS = re.compile(  # of the uncertainty of another column, which the rest of
     r"(err(or)?|sd|std|se|sem|sigma|unc|uncertainty|u|δ|±)[ _.(]+(?P<of>.+?)\)?",
     re.IGNORECASE,
 )
+_BOUNDS = re.compile(
+    r"(?P<base>.+?)[ _.-]*(ci|\d\d ?%?)?[ _.-]*((?P<low>lower|low|lo|lwr|lcl)|upper|high|hi|upr|ucl)",
+    re.IGNORECASE,
+)
 _MEANS = ("mean", "avg", "average", "median")
 _MEAN = re.compile("|".join(_MEANS), re.IGNORECASE)
 _ERRORS_ALONE = re.compile(
@@ -355,12 +359,25 @@ def _error_of(name: str, frame: pd.DataFrame) -> str | None:
         if mean is not None or _SURE_ERRORS.match(name) is None:
             return mean
         return _measured_before(name, frame)
+    if (base := _bounded_by(name, frame)) is not None:
+        return base
     if is_numeric(frame[name]) and np.nanmin(numbers_of(frame[name]), initial=0.0) < 0.0:
         return None  # components of velocities beside positions: x, u_x
     found = _ERRORS.fullmatch(name)
     base = (found["base"] or found["of"]).strip() if found else ""
     bases = {base.lower(), *(f"{base.lower()}{mark}{mean}" for mark in "_ ." for mean in _MEANS)}
     return next((c for c in frame if c != name and c.lower() in bases), None)
+
+
+def _bounded_by(name: str, frame: pd.DataFrame) -> str | None:
+    """The column that another one is a lower or an upper bound of, by its name and in every row."""
+    found = _BOUNDS.fullmatch(name)
+    base = next((c for c in frame if found and c != name and c.lower() == found["base"].lower()), None)
+    if found is None or base is None or not (is_numeric(frame[name]) and is_numeric(frame[base])):
+        return None
+    above = numbers_of(frame[base]) - numbers_of(frame[name])
+    above = (above if found["low"] else -above)[np.isfinite(above)]
+    return base if len(above) and above.min() >= 0.0 and above.max() > 0.0 else None
 
 
 def _measured_before(name: str, frame: pd.DataFrame) -> str | None:

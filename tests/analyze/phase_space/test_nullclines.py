@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from fim_dynsys import systems
-from fim_dynsys.analyze import nullclines
+from fim_dynsys.analyze import basins, nullclines
 from fim_dynsys.analyze.phase_space.nullcline import NullclineStatus
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.regions import Region
@@ -242,3 +242,24 @@ def test_a_component_that_touches_zero_on_a_line_is_said_wherever_the_line_lies(
 def test_a_line_through_nodes_across_which_the_sign_changes_is_no_touch():
     found = nullclines(CallableField(lambda s: s, 2), [(-2, 2), (-2, 2)])
     assert found.resolved and [len(of) for of in found.branches] == [1, 1]
+
+
+def test_planes_are_laid_through_states_by_name():
+    """Where they lie in other states: in order, or by names, the others as by default."""
+
+    def rates(x):
+        return np.stack([x[:, 0] - x[:, 0] ** 3, x[:, 2] - x[:, 1], -x[:, 2]], axis=1)
+
+    field = CallableField(rates, 3, state_names=["x", "y", "z"])
+    box = [(-2, 2), (-1, 3), (-1, 3)]
+    named = nullclines(field, box, states=("x", "y"), at={"z": 0.5})
+    np.testing.assert_allclose(named.at, [0.0, 1.0, 0.5])
+    given = nullclines(field, box, states=("x", "y"), at=[0.0, 1.0, 0.5])
+    np.testing.assert_array_equal(np.concatenate(named.lines[1]), np.concatenate(given.lines[1]))
+    np.testing.assert_allclose(
+        basins(field, box, resolution=4, n_sample=4, at={"z": 0.5}).at, [0.0, 1.0, 0.5]
+    )
+    with pytest.raises(ValueError, match="basins: expected at of the states x, y, z, got w"):
+        basins(field, box, at={"w": 0.5})
+    with pytest.raises(ValueError, match="nullclines: expected one finite value per state as at"):
+        nullclines(field, box, states=("x", "y"), at={"z": np.nan})
