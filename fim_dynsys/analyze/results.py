@@ -486,7 +486,7 @@ def held_state(caller: str, at: StateLike | None, default: np.ndarray, names: Se
         at = [at.get(name, value) for name, value in zip(names, default, strict=True)]
     held = default if at is None else real_array(at, caller, "at")
     if held.shape != default.shape or not np.isfinite(held).all():
-        raise ValueError(f"{caller}: expected one finite value per state as at, got {at}.")
+        raise ValueError(f"{caller}: expected at of shape ({len(default)},), finite, got {at}.")
     return held
 
 

@@ -255,11 +255,11 @@ def test_planes_are_laid_through_states_by_name():
     named = nullclines(field, box, states=("x", "y"), at={"z": 0.5})
     np.testing.assert_allclose(named.at, [0.0, 1.0, 0.5])
     given = nullclines(field, box, states=("x", "y"), at=[0.0, 1.0, 0.5])
-    np.testing.assert_array_equal(np.concatenate(named.lines[1]), np.concatenate(given.lines[1]))
+    np.testing.assert_array_equal(np.concatenate(named.branches[1]), np.concatenate(given.branches[1]))
     np.testing.assert_allclose(
         basins(field, box, resolution=4, n_sample=4, at={"z": 0.5}).at, [0.0, 1.0, 0.5]
     )
     with pytest.raises(ValueError, match="basins: expected at of the states x, y, z, got w"):
         basins(field, box, at={"w": 0.5})
-    with pytest.raises(ValueError, match="nullclines: expected one finite value per state as at"):
+    with pytest.raises(ValueError, match="nullclines: expected at of shape"):
         nullclines(field, box, states=("x", "y"), at={"z": np.nan})
