@@ -23,7 +23,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.fields.inference import Inference
+from fim_dynsys.fields.inference import Inference, Judge
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
@@ -335,7 +335,10 @@ class Auto(SearchedModel):
                     "; ".join([NOT_DETERMINED] * row.tied + cautions(field, self._seen)),
                 )
             )
-        return Alternatives(out, found.judge.name.value)
+        judge = found.judge.name
+        of_bic = judge in (Judge.BIC, Judge.EXTENDED_BIC)
+        priced = ", with prices of functions and of misses from smoothed starts" if of_bic else ""
+        return Alternatives(out, f"{judge.value}{priced}")
 
     def _front(self, found: Portfolio) -> tuple[Portfolio, np.ndarray, list[FrontMember], int]:
         """A portfolio with simpler structures, weights, the front, and the answer's place."""
