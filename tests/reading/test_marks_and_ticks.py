@@ -26,11 +26,25 @@ def comma(values):
     return [f"{value:.2f}".replace(".", ",") for value in values]
 
 
-@pytest.mark.parametrize("size", [1, 300])  # thousands, millions
-def test_points_mark_thousands_beside_decimal_commas(size, tmp_path):
-    marked = [f"{size * x:,}".replace(",", ".") for x in X]
+def test_points_between_thousands_beside_decimal_commas_are_asked_about(tmp_path):
+    """They may be decimals of a column that another program wrote, as 1.200 kg."""
+    marked = [f"{x:,}".replace(",", ".") for x in X]
     path = lines(tmp_path, "t;x;v", comma(K / 10), marked, comma(np.sin(K)))
-    np.testing.assert_array_equal(Trajectories.from_file(path).arrays()[0][1][:, 0], size * X)
+    with pytest.raises(
+        ValueError, match=rf"one way only, got cells like '{marked[0]}' beside decimal commas"
+    ):
+        Trajectories.from_file(path)
+    for options, unit in (({"thousands": "."}, 1), ({}, 1000)):
+        data = Trajectories.from_file(path, decimal=",", **options)
+        np.testing.assert_allclose(data.arrays()[0][1][:, 0], X / unit)
+
+
+def test_points_mark_millions_and_part_dates_at_once(tmp_path):
+    dates = [f"{1 + k % 28:02d}.{1 + k // 28:02d}.2024" for k in range(28)]
+    marked = [f"{300 * x:,}".replace(",", ".") for x in X[:28]]
+    data = Trajectories.from_file(lines(tmp_path, "Datum;x;v", dates, marked, comma(np.sin(K[:28]))))
+    np.testing.assert_array_equal(data.arrays()[0][1][:, 0], 300 * X[:28])
+    np.testing.assert_array_equal(data.arrays()[0][0], 86400.0 * np.arange(28))
 
 
 def test_decimal_points_beside_decimal_commas_stay(tmp_path):
@@ -48,12 +62,20 @@ def test_repeated_measurements_are_no_rounded_clock(noise, trials, tmp_path):
 
 
 @pytest.mark.parametrize("rate", [0.5, 2.5, 9.0])  # radians a tick
-def test_a_rounded_clock_is_none_of_repeated_measurements(rate, tmp_path):
-    t = np.arange(400) / 20 + 0.3
-    x = np.sin(rate * t) + 0.02 * np.random.default_rng(0).standard_normal(400)
+@pytest.mark.parametrize("beside", ["nothing", "noise", "a switch", "a pause"])
+def test_a_rounded_clock_is_none_of_repeated_measurements(rate, beside, tmp_path):
+    rng, t = np.random.default_rng(0), np.arange(400) / 20 + 0.3
+    t[200:] += 40.0 if beside == "a pause" else 0.0
+    others = {"noise": [rng.standard_normal(400)], "a switch": [(np.floor(t) % 3 == 0).astype(float)]}
+    x = np.sin(rate * t) + 0.02 * rng.standard_normal(400)
+    columns = [x, *others.get(beside, [])]
     with pytest.warns(ReadingWarning, match="a rounded clock"):
-        data = Trajectories.from_file(written(tmp_path, "t,x", np.floor(t), x))
-    np.testing.assert_allclose(np.diff(data.arrays()[0][0]), 0.05, rtol=0.3)
+        data = Trajectories.from_file(
+            written(tmp_path, "t,x,y"[: 1 + 2 * len(columns)], np.floor(t), *columns)
+        )
+    steps = np.diff(data.arrays()[0][0])
+    np.testing.assert_allclose(np.delete(steps, 199), 0.05, rtol=0.5)
+    assert steps[199] == pytest.approx(40.05 if beside == "a pause" else 0.05, abs=0.5)
 
 
 def test_durations_of_spreadsheets_may_be_longer_than_a_day():
@@ -67,3 +89,4 @@ def test_durations_of_spreadsheets_may_be_longer_than_a_day():
         )
         assert column.tolist()[:3] == ["Time", "0:00:00", "0:15:00"]
         assert column.tolist()[-2:] == ["32:15:00", "40:00:00.000005"]
+    assert _with_durations(pd.Series([dt.timedelta(seconds=-61)])).tolist() == ["-0:01:01"]

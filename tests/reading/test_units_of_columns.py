@@ -97,9 +97,31 @@ def test_units_that_are_not_known_stand_below_a_unit_of_time_or_in_brackets(row,
     assert data.units == {"t": "h", "Stock": "gadgets", "Share": "%"}
 
 
-def test_names_below_groups_are_no_units(tmp_path):
-    path = written(tmp_path, "Time,Tank,Tank\nh,pH,DO", K, X, np.sin(K))
-    assert Trajectories.from_file(path).state_names == ("pH", "DO")
+@pytest.mark.parametrize(
+    ("upper", "lower", "states"),
+    [
+        ("Time,Tank,Tank", "h,pH,DO", ("pH", "DO")),
+        ("Time,A,", "h,OD,RFU", ("OD", "RFU")),
+        ("Zeit,Kanal 1,Kanal 2", "s,Druck,Temperatur", ("Druck", "Temperatur")),
+        ("Time,Left,Right", "min,CO2 (ppm),O2 (%)", ("CO2", "O2")),
+        ("Time,Left,Right", "sec,Temp_C,Temp_F", ("Temp_C", "Temp_F")),
+        ("Time,Left,Right", "Seconds,CO2,O2", ("CO2", "O2")),
+        ("Time,North,South\nh,lake,pond", "h,mg/L,g/L", ("lake", "pond")),
+    ],
+)
+def test_names_below_groups_are_no_units(upper, lower, states, tmp_path):
+    path = written(tmp_path, f"{upper}\n{lower}", K, X, np.sin(K))
+    assert Trajectories.from_file(path).state_names == states
+
+
+def test_second_levels_of_pandas_may_be_states_that_are_units(tmp_path):
+    """Runs of voltages and powers."""
+    columns = pd.MultiIndex.from_product([("run1", "run2"), ("V", "W")])
+    values = np.stack([X, np.sin(K), X, np.sin(K)], 1)
+    pd.DataFrame(values, index=pd.Index(K, name="t"), columns=columns).to_csv(tmp_path / "a.csv")
+    with pytest.warns(ReadingWarning):
+        data = Trajectories.from_file(tmp_path / "a.csv")
+    assert len(data) == 2 and data.state_names == ("V", "W")
 
 
 def test_descriptions_below_units_are_skipped(tmp_path):

@@ -1,5 +1,6 @@
 """Which column is the time, and where a new trajectory begins."""
 
+import enum
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,10 +12,14 @@ from fim_dynsys.trajectories.reading.units import split_name
 _NEAR = 0.1  # of the first run's span: as close to its start another run has to begin
 _EVEN = 0.02  # of a step: as far another may differ from it, rounding aside
 _SHORTEST = 3  # samples of a run
-# Of samples at equal times. Steps inside a tick by which one to the next tick is longer, if it is one of its
-# own; share of the change from tick to tick which is found inside one, 1 of samples that follow each other;
-# and of the differences between places of two ticks which neighbours have where they follow a fast motion.
-_OWN_STEP, _EQUAL_PARTS, _NEAR_EACH_OTHER = 1.5, 0.5, 0.5
+# Of samples at equal times. A step to the next tick is one of its own if it is longer than 1.5 mean steps
+# inside a tick, and than nine of ten of these. Samples follow each other if half of the change from tick to
+# tick at least is found inside ticks, which shows from four times the squares of noise on; or if neighbours
+# differ by less than half of what places of two ticks do.
+_OWN_STEP, _LONG_ONES, _EQUAL_PARTS, _NO_CHANCE, _NEAR_EACH_OTHER = 1.5, 0.9, 0.5, 4.0, 0.5
+_FEW_OF_A_TICK = 4  # so many samples in each of all ticks are repeated measurements, unless a column tells
+_LEVELS = 8  # different values: switches and settings change with ticks as well as between
+_PAUSE = 1.5  # usual ticks, beyond which a logger paused
 
 _TIME = re.compile(
     r"t|tt|times?|stamp|zeit|temps|tiempo|tempo|tid|czas|aika|dates?|datum|fecha|timestamps?|date ?time|utc|"
@@ -200,28 +205,40 @@ def resolution(times: np.ndarray) -> float:
 def spread(times: np.ndarray) -> np.ndarray:
     """Times of a rounded clock, evenly spaced inside each tick.
 
-    The samples of the first tick are those before the second one, at the usual step.
+    The samples of the first tick, and of one after a pause, are those before the next tick at the usual step,
+    and samples before a pause follow each other at that step.
     """
     ticks, places, counts = np.unique(times, return_index=True, return_counts=True)
-    order = np.arange(len(times)) - places[np.searchsorted(ticks, times)]
-    lengths = np.diff(ticks, append=ticks[-1] + (np.median(np.diff(ticks)) if len(ticks) > 1 else 1.0))
+    if len(ticks) == 1:
+        return times + np.arange(len(times)) / len(times)
+    lengths = np.diff(ticks)
+    tick = float(np.median(lengths))
+    pauses = lengths > _PAUSE * tick
+    lengths = np.append(np.where(pauses, tick, lengths), tick)
     usual = float(np.median(lengths / counts))
-    widths = lengths / counts
-    widths[-1] = min(usual, lengths[-1] / counts[-1])
-    owner = np.searchsorted(ticks, times)
-    spaced = times + order * widths[owner]
-    if len(ticks) > 1:
-        k = counts[0]
-        width = min(usual, lengths[0] / k)
-        spaced[:k] = ticks[1] - width * np.arange(k, 0, -1)
-    return spaced
+    before_pause, after_pause = np.append(pauses, True), np.append(True, pauses)
+    widths = np.where(before_pause | after_pause, np.minimum(usual, lengths / counts), lengths / counts)
+    owner = np.repeat(np.arange(len(ticks)), counts)
+    order = np.arange(len(times)) - places[owner]
+    late = after_pause & ~before_pause
+    begins = np.where(late, ticks + lengths - counts * widths, ticks)
+    return begins[owner] + order * widths[owner]
+
+
+class Order(enum.Enum):
+    """How samples of one tick are to each other."""
+
+    IN_TURN = "one after the other"
+    REPEATED = "measured several times over"
+    UNKNOWN = "nothing tells"
 
 
 def looks_spread(times: np.ndarray, values: np.ndarray) -> bool:
     """Whether samples of one tick follow each other, and are not measured several times over.
 
-    They follow each other where the step from one tick to the next is none of its own, and what changes from
-    tick to tick changes by equal parts inside each, or neighbours differ far less than places of two ticks.
+    Each column tells for itself, those of noise alone tell nothing. Where none does, a few samples in each of
+    all ticks are repeated measurements, and others follow each other if neighbours differ less than places of
+    two ticks.
 
     Parameters
     ----------
@@ -230,21 +247,67 @@ def looks_spread(times: np.ndarray, values: np.ndarray) -> bool:
     values : array (n, d)
         Of the columns.
     """
-    scale = np.nanstd(values, axis=0)
-    values = values[:, scale > 0] / scale[scale > 0]
-    first, counts = np.unique(times, return_index=True, return_counts=True)[1:]
+    ticks, first, counts = np.unique(times, return_index=True, return_counts=True)
     usual = max(int(np.median(counts)), 2)
-    if not values.size or len(values) <= usual or len(counts) < 2:
+    if len(times) <= usual or len(ticks) < 2:
         return False
-    steps, last = np.abs(np.diff(values, axis=0)), first + counts - 1
-    inside, across = np.nanmean(steps[np.diff(times) == 0]), np.nanmean(steps[last[:-1]])
-    near, far = np.nanmean(steps), np.nanmean(np.abs(values[usual:] - values[:-usual]))
-    if not (across < _OWN_STEP * inside and near < far):
+    told = [_told(column, ticks, first, counts) for column in values.T]
+    if Order.REPEATED in told:
         return False
-    means = np.stack([np.nanmean(part, axis=0) for part in np.split(values, first[1:])])
-    drift = (np.gradient(means, axis=0) / counts[:, None])[counts > 1]
-    change = ((values[last] - values[first]) / np.maximum(counts - 1, 1)[:, None])[counts > 1]
-    size = np.nansum(drift**2)
-    share = np.nansum(change * drift) / size
-    error = np.nanstd(change - share * drift) / np.sqrt(size)
-    return bool(near < _NEAR_EACH_OTHER * far or share > max(_EQUAL_PARTS, 2.0 * error))
+    if Order.IN_TURN in told:
+        return True
+    if usual <= _FEW_OF_A_TICK and (counts == usual).all():
+        return False
+    scale = np.array([np.std(column[np.isfinite(column)]) for column in values.T])
+    varied = values[:, scale > 0] / scale[scale > 0]
+    near, far = (np.abs(varied[k:] - varied[:-k]) for k in (1, usual))
+    known = np.isfinite(near), np.isfinite(far)
+    return bool(known[0].any() and known[1].any() and near[known[0]].mean() < far[known[1]].mean())
+
+
+def _told(column: np.ndarray, ticks: np.ndarray, first: np.ndarray, counts: np.ndarray) -> Order:
+    """What a column (n,) tells of ticks (m,), which begin at samples ``first`` and hold so many.
+
+    Measurements are repeated where the step from one tick to the next is longer than those inside. They
+    follow each other where what changes from tick to tick changes by equal parts inside each, or neighbours
+    differ far less than places of two ticks.
+    """
+    seen = np.isfinite(column)
+    if len(np.unique(column[seen])) <= _LEVELS:
+        return Order.UNKNOWN
+    numbers = np.add.reduceat(seen, first)
+    steps, begins = np.abs(np.diff(column)), np.zeros(len(column) - 1, dtype=bool)
+    begins[first[1:] - 1] = True
+    lengths = np.diff(ticks)
+    after_pause = np.zeros_like(begins)
+    after_pause[first[1:] - 1] = lengths > _PAUSE * np.median(lengths)
+    known = np.isfinite(steps)
+    inside, across = steps[known & ~begins], steps[known & begins & ~after_pause]
+    if len(inside) < 2 or len(across) < 2 or not (inside.any() or across.any()):
+        return Order.UNKNOWN
+    beyond = across.mean() - max(_OWN_STEP * inside.mean(), float(np.quantile(inside, _LONG_ONES)))
+    if beyond > 2.0 * np.std(across) / np.sqrt(len(across)):
+        return Order.REPEATED
+    with np.errstate(all="ignore"):  # ticks without a value have none
+        means = np.add.reduceat(np.where(seen, column, 0.0), first) / numbers
+        last = first + counts - 1
+        change = (column[last] - column[first]) / (counts - 1)
+        drift = np.gradient(means, ticks) * np.median(lengths) / counts
+    both = np.isfinite(change) & np.isfinite(drift)
+    usual = max(int(np.median(counts)), 2)
+    apart = np.abs(column[usual:] - column[:-usual])
+    apart = apart[np.isfinite(apart)]
+    smooth = len(apart) > 0 and steps[known].mean() < _NEAR_EACH_OTHER * apart.mean()
+    size = float(np.sum(drift[both] ** 2))
+    by_chance = both.sum() * np.mean(inside**2) / (4.0 * usual**3)  # of means of noise
+    if size > _NO_CHANCE * by_chance:
+        share = float(np.sum(change[both] * drift[both])) / size
+        error = float(np.std(change[both] - share * drift[both])) / np.sqrt(size)
+        onwards = (column[first[1:]] - column[last[:-1]]) * drift[
+            :-1
+        ]  # measurements in order fall back there
+        if share > max(_EQUAL_PARTS, 2.0 * error) and np.sum(onwards[both[:-1] & np.isfinite(onwards)]) > 0.0:
+            return Order.IN_TURN
+        if share + 2.0 * error < _EQUAL_PARTS and not smooth:
+            return Order.REPEATED
+    return Order.IN_TURN if smooth else Order.UNKNOWN

@@ -65,6 +65,8 @@ class Head:
         Start and step, where an oscilloscope wrote them into its header.
     step : float or None
         Time between rows, where a line above the table states it.
+    dates : tuple of int
+        Places of columns of dates, whose marks are none of numbers.
     """
 
     first: int
@@ -76,6 +78,7 @@ class Head:
     units: list[str] = field(default_factory=list)
     clock: tuple[float, float] | None = None
     step: float | None = None
+    dates: tuple[int, ...] = ()
 
 
 def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
@@ -123,6 +126,8 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
         )
     elif decimal == "." and thousands is None:
         _check_thousands(name, rows[first:], width)
+    elif decimal == "," and thousands is None and options.thousands is None:
+        _check_points(name, numbers)
     thousands = options.thousands or thousands
     names, units, clock = find_names(
         name, lines, comments, first, separator, width, rows, kinds, options, notes
@@ -136,7 +141,8 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
             + (f", thousands {thousands!r}" if thousands else "")
         )
     step = _stated_step([line.text for line in [*lines[:first], *comments]])
-    return Head(lines[first].number, separator, decimal, thousands, width, names, units, clock, step)
+    dates = tuple(place for place, kind in enumerate(kinds) if kind == "date")
+    return Head(lines[first].number, separator, decimal, thousands, width, names, units, clock, step, dates)
 
 
 def _check_comma(name: str, lines: Sequence[Line], separator: str) -> None:
@@ -268,6 +274,17 @@ def _stated_step(lines: Sequence[str]) -> float | None:
             if step is not None:
                 found.add(step)
     return found.pop() if len(found) == 1 else None
+
+
+def _check_points(name: str, numbers: Sequence[str]) -> None:
+    """Refuse ``1.234`` beside decimal commas, with three digits behind each point: thousands, or decimals."""
+    points = [cell for cell in numbers if "." in cell and "," not in cell]
+    if points and all(map(_THOUSAND.fullmatch, points)):
+        raise refusal(
+            "numbers that can be read in one way only",
+            f"cells like {points[0]!r} beside decimal commas in {name!r}",
+            'give decimal="," thousands="." if the points mark thousands, decimal="," if not',
+        )
 
 
 def _check_thousands(name: str, rows: Sequence[list[str]], width: int) -> None:

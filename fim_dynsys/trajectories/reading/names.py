@@ -16,6 +16,7 @@ _TYPES = re.compile(
     r"single|text|char",
     re.IGNORECASE,
 )
+_BRIEF = 4  # letters of a unit that is not known, as RFU: longer words are names
 _SHORT = 2  # letters of a unit that may be a word or a label as well, as in, m and A
 _NUMBERED = ""  # name of a column of row numbers, which R writes without one
 
@@ -68,7 +69,9 @@ def find_names(
     if len(fitting) > 1 and fitting[-1][0] and not any(fitting[-1][1:]):
         # What pandas writes for columns of two levels: the last line names the index alone.
         index = fitting.pop()[0]
-        named = len(fitting) - 1 - (len(fitting) > 1 and all(map(is_unit, filter(None, fitting[-1][1:]))))
+        has_units = len(fitting) > 1 and _names_all(fitting[-2][1:], fitting[-1][1:])
+        has_units = has_units and all(map(is_unit, filter(None, fitting[-1][1:])))
+        named = len(fitting) - 1 - has_units
         fitting = [[index if k == named else "", *line[1:]] for k, line in enumerate(fitting)]
     if lines[0].text.startswith(('"TOA5"', "TOA5,")) and len(fitting) > 2:  # names, units, kinds of means
         notes.say("names and units of a table of Campbell")
@@ -76,7 +79,7 @@ def find_names(
     if len(fitting) > 1 and all(_TYPES.fullmatch(cell) for cell in fitting[-1] if cell):
         notes.say("skipped a line of types below the names")
         fitting.pop()
-    if len(fitting) > 2 and _are_units(fitting[-3], fitting[-2]) and not any(map(is_time_name, fitting[-1])):
+    if len(fitting) > 2 and _describes(*fitting[-3:]):
         notes.decide("skipped a line below the units (names=)")
         fitting.pop()
     last = fitting[-1]
@@ -88,8 +91,12 @@ def find_names(
             return fitting[-2], [cell if is_unit(cell) else "" for cell in last], clock
         filled = [cell for cell in last if cell]
         if filled and all(is_unit(cell) or is_missing(cell) for cell in filled) and _are_names(fitting[-2]):
-            notes.say("units from the line below the names")
-            return _joined(fitting[:-1], notes), last, None
+            said = Notes()
+            upper = _joined(fitting[:-1], said)
+            if _names_all(upper, last):
+                notes.say("units from the line below the names")
+                notes.add(said)
+                return upper, last, None
         if _are_units(fitting[-2], last):
             notes.decide("units from the line below the names, known ones or not (names=)")
             return fitting[-2], last, None
@@ -105,17 +112,36 @@ def find_names(
     return last, [], None
 
 
+def _names_all(names: Sequence[str], units: Sequence[str]) -> bool:
+    """Whether each column that has a unit has a name of its own above it."""
+    named = [name for name, unit in zip(names, units, strict=True) if unit]
+    return all(named) and len(set(named)) == len(named)
+
+
 def _are_units(names: Sequence[str], cells: Sequence[str]) -> bool:
     """Whether cells below names are units, known ones or not.
 
-    They are where all stand in brackets, or one of time stands below a time.
+    They are where all stand in brackets, or one of time stands below a time and others are units or look like
+    them: short, or no words. Words that are longer, and cells with a unit of their own, are names.
     """
     filled = [cell for cell in cells if cell]
     if not filled or not all(names) or len(set(names)) < len(names) or any(map(is_number, names)):
         return False
-    times = [cell for name, cell in zip(names, cells, strict=True) if is_time_name(name)]
-    of_time = any(is_unit_name(without_brackets(cell)) for cell in times)
-    return of_time or all(without_brackets(cell) != cell for cell in filled)
+    if all(without_brackets(cell) != cell for cell in filled):
+        return True
+    of_time = {cell for name, cell in zip(names, cells, strict=True) if is_time_name(name) and is_unit(cell)}
+    others = [cell for cell in filled if cell not in of_time]
+    brief = any(is_unit_name(cell) and len(cell) <= _BRIEF for cell in map(without_brackets, of_time))
+    if not brief or any("_" in cell or split_name(cell)[1] for cell in others):
+        return False
+    return any(map(is_unit, others)) or all(len(cell) <= _BRIEF or not cell.isalpha() for cell in others)
+
+
+def _describes(names: Sequence[str], units: Sequence[str], cells: Sequence[str]) -> bool:
+    """Whether cells below names and known units are words about the columns."""
+    known = all(is_unit(cell) for cell in units if cell) and any(units) and _names_all(names, units)
+    words = [cell for cell in cells if cell and not is_unit(cell)]
+    return known and all(names) and bool(words) and not any(map(is_time_name, cells))
 
 
 def _joined(lines: Sequence[list[str]], notes: Notes) -> list[str]:

@@ -77,7 +77,6 @@ _THOUSANDS = {
     "'": re.compile(r"[+-]?\d{1,3}(?:['\u2019]\d{3})+(?:[.,]\d+)?"),
     " ": re.compile(r"[+-]?\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?"),
 }
-_LEADING_ZERO = re.compile(r"[+-]?0\d*[,.]")
 _DATE = re.compile(
     r"(?=.*\d)(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}[^;|\t]*"
     r"|\d{1,3}:\d{2}(?::\d{2})?(?:[.,]\d+)?(?: ?[AaPp]\.?[Mm]\.?)?"
@@ -135,11 +134,11 @@ def marks(cells: Sequence[str]) -> tuple[str, str | None, bool]:
     grouped = [_THOUSANDS[","].fullmatch(cell) is not None for cell in commas]
     if any(cell.count(",") > 1 for cell in commas) or (points and all(grouped)):
         return ".", ",", False
-    if points and all(_THOUSANDS["."].fullmatch(cell) and not _LEADING_ZERO.match(cell) for cell in points):
+    if any(cell.count(".") > 1 for cell in points):
         return ",", ".", False
     # Decimal commas leave cells without a mark only where these are whole; leading zeros are no thousands.
     whole = [cell for cell in cells if "," not in cell and is_number(cell)]
-    leading = any(map(_LEADING_ZERO.match, commas))
+    leading = any(re.match(r"[+-]?0\d*,", cell) for cell in commas)
     return ",", spaced, all(grouped) and not leading and bool(whole)
 
 

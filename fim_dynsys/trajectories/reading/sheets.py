@@ -67,9 +67,10 @@ def _with_durations(column: pd.Series) -> pd.Series:
             cell = dt.datetime.combine(_DAY_ZERO, cell) - _DAY_ZERO
         if not isinstance(cell, dt.timedelta) or pd.isna(cell):
             return cell
-        seconds, rest = divmod(round(cell / dt.timedelta(microseconds=1)), 1_000_000)
+        sign = "-" if cell < dt.timedelta(0) else ""
+        seconds, rest = divmod(round(abs(cell) / dt.timedelta(microseconds=1)), 1_000_000)
         fraction = f".{rest:06d}" if rest else ""
-        return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}"
+        return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}"
 
     return column.map(written)
 

@@ -15,7 +15,7 @@ _REPEATED = 3  # rows with a code, at least, for it to be questioned that near
 _CHOSEN = 8  # different values of a quantity that is set, at most
 _APART = 20.0  # ranges of all others that a first row is away which is no sample
 _ENOUGH = 8  # rows in which one shows to be unlike the others
-_NO_QUANTITY = 1e30  # such as 1e34, 9.97e36: what few quantities are, and many programs write for no value
+_NO_QUANTITY = 1e33  # such as 1e34, 9.97e36: more than stars weigh, and what programs write for no value
 GIVE_MISSING = "give missing={code} if it stands for missing values, missing=[] if not"
 _CODES = frozenset(
     float(code)

@@ -162,6 +162,7 @@ def _parsed(name: str, body: bytes, head: Head, options: Options) -> pd.DataFram
                 index_col=False,
                 decimal=head.decimal,
                 thousands=head.thousands,
+                dtype=dict.fromkeys(head.dates, str) if head.thousands else None,
                 na_values=[*MISSING_TEXTS, *texts],
                 skipinitialspace=head.separator != BLANKS,
                 encoding="utf-8",
