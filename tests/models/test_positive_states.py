@@ -36,10 +36,6 @@ def ensemble(model):
     return model.ensemble(20)
 
 
-def test_members_that_leave_are_counted(ensemble):
-    assert len(ensemble) == 20 and ensemble.left_out > 0
-
-
 def test_members_neither_cross_zero_nor_leave_the_data(model, ensemble):
     ((_, x),) = model.context_.arrays()
     paths = simulate(ensemble, x[0], np.linspace(0.0, 90.0, 200)).x
