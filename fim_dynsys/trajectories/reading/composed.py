@@ -79,6 +79,8 @@ def composed(
         frame, days, hours = _with_digits_as_text(frame, units, days, hours, notes)
     if len(days) == 1 and len(hours) == 1:
         day, hour = days[0], hours[0]
+        if not _goes_with(hour, frame[day], groups):
+            return None
         dated = frame[day].astype(str).str.strip().str.replace(_MIDNIGHT, "", regex=True)
         form = dates.format_of_header(units.get(day, ""), frame[day])
         if form is not None and options.time_format is None:
@@ -138,6 +140,7 @@ def composed(
     if "day" in chain and "hour" not in chain:  # minima and seconds are no parts of a day alone
         chain = chain[: chain.index("day") + 1]
     clock = hours[0] if len(hours) == 1 and not days and chain[-1:] == ["day"] else None
+    clock = clock if clock is not None and _goes_with(clock, frame[places["day"]], groups) else None
     columns = (*(places[part] for part in chain), *([clock] if clock else []))
     if len(columns) < 2 or not _are_parts(frame, places, chain):
         return None
@@ -151,6 +154,12 @@ def composed(
             return None
     notes.add(said)
     return read
+
+
+def _goes_with(clock: str, days: pd.Series, groups: np.ndarray | None) -> bool:
+    """Whether times of day are those of the samples, and not of a sunset or a sleep each day."""
+    named = _TIME_OF_DAY.fullmatch(clock) is not None or clocks.is_time_name(clock)
+    return named or _repeats(days, groups)
 
 
 def _repeats(column: pd.Series, groups: np.ndarray | None) -> bool:
