@@ -195,15 +195,26 @@ def describe(
         parameters,
         tuple(runs),
         sizes,
-        switch_times(smooth, fixed),
+        _switch_times(smooth, fixed, values),
         frozenset(noise_names),
     )
-    if problem.objective.is_saturated():
+    if problem.is_saturated():
         notes.append(
             f"as many numbers are estimated ({len(problem.space)}) as were measured ({problem.objective.n}): "
             "nothing tells the errors, which are NaN; pass sigma, or measure more"
         )
     return Description(problem, equations, shown, tuple(columns), holds, tuple(notes))
+
+
+def _switch_times(
+    equations: "Sequence[Expr]", fixed: Mapping[str, float], constants: "Sequence[Mapping[Symbol, Expr]]"
+) -> tuple[float, ...]:
+    """When the equations switch, in any of the runs with their constants."""
+    found: set[float] = set()
+    for numbers in constants or [{}]:
+        own = {symbol.name: float(value) for symbol, value in numbers.items()}
+        found.update(switch_times(equations, {**fixed, **own}))
+    return tuple(sorted(found))
 
 
 def _constants(trajectories: Trajectories, names: Sequence[str]) -> "list[dict[Symbol, Expr]]":

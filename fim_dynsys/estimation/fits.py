@@ -516,6 +516,12 @@ def _by_pieces(
         return whole
     if whole is not None and not _worse(whole.descent, found, least):
         return whole
+    if whole is not None and whole.descent.outcome is Outcome.CONVERGED:
+        # equations that miss the data have a least-squares fit too: pieces are for paths that lead astray
+        begun = np.concatenate([found.theta[:q], whole.descent.theta[q:]])
+        again = descend(problem.objective, problem.space.inside(begun), TOLERANCE, _LAST)
+        if again.outcome is Outcome.CONVERGED and abs(again.value - whole.descent.value) <= SAME:
+            return whole
     fine = descend(pieces.objective, found.theta, TOLERANCE, _ROUGH)
     return _replaced(whole, pieces, fine if np.isfinite(fine.value) else found, len(pieces.runs))
 

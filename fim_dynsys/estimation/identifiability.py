@@ -67,6 +67,9 @@ def _design(problem: Problem, theta: np.ndarray) -> np.ndarray | None:
         [np.abs(design[objective.kinds == k]).max(initial=0.0) for k in range(len(objective.at))]
     )
     design /= np.where(scale > 0, scale, 1.0)[objective.kinds][:, None]
+    # nothing expected depends on scales of errors, which what is left over determines
+    of_errors = [name in problem.of_errors for name in space.names]
+    design = np.concatenate([design, np.eye(len(space))[of_errors]])
     return design if np.isfinite(design).all() else None
 
 

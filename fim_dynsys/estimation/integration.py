@@ -7,6 +7,7 @@ import numpy as np
 
 from fim_dynsys.estimation.experiments import Event, Experiment, Experiments, InputCurve
 from fim_dynsys.estimation.programs import program
+from fim_dynsys.estimation.switches import switch_times
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -55,6 +56,7 @@ def path_of(
         values,
         np.full(len(names), -1, dtype=np.int64),
         (nothing, nothing, np.zeros(0), np.zeros(0)),
+        switch_times(equations, parameters),
     )
     rates = program(tuple(equations), tuple(states), tuple(inputs), names)
     seen = program((), tuple(states), tuple(inputs), names)

@@ -172,14 +172,6 @@ class Objective:
         """Number of measurements."""
         return len(self.measured)
 
-    def is_saturated(self, n_held: int = 0) -> bool:
-        """Whether nothing tells the size of the errors, none of which is known.
-
-        Then there are no more measurements and priors than estimated numbers; ``n_held`` of these are known.
-        """
-        free = len(self.space) - n_held
-        return bool(free and self.estimated.all()) and self.n + self.space.n_priors <= free
-
     def is_exact(self, evaluation: Evaluation) -> bool:
         """Whether nothing is left of any measurement, as of noise-free ones: no scale can be less."""
         if not self.n or not self.estimated.all():

@@ -184,6 +184,31 @@ class Problem:
         together = Experiments(self.rates, self.observed, self._local, experiments)
         return Objective(together, self.observables, self.space)
 
+    @cached_property
+    def errors_are_estimated(self) -> np.ndarray:
+        """Of which measurements (N,) the size of the errors is estimated, by themselves or as a parameter."""
+        own = self.of_errors & set(self.space.names)
+        named = [
+            o.scale_at >= 0 and any(s.name in own for s in self.seen[o.scale_at].free_symbols)
+            for o in self.observables
+        ]
+        return self.objective.estimated | np.array(named, dtype=bool)[self.objective.kinds]
+
+    @property
+    def n_of_paths(self) -> int:
+        """The number of estimated numbers beside those that are scales of errors alone."""
+        return sum(name not in self.of_errors for name in self.space.names)
+
+    def is_saturated(self, n_held: int = 0) -> bool:
+        """Whether nothing tells the size of the errors, none of which is known.
+
+        Then there are no more measurements and priors than estimated numbers; ``n_held`` of these are known.
+        """
+        free = self.n_of_paths - n_held
+        return bool(free > 0 and self.errors_are_estimated.all()) and (
+            self.objective.n + self.space.n_priors <= free
+        )
+
     def with_runs(self, runs: Sequence[Run]) -> "Problem":
         """The same with other runs."""
         return replace(self, runs=tuple(runs))

@@ -83,9 +83,9 @@ def thresholds(fit: Fit, levels: tuple[float, ...] = LEVELS) -> dict[float, floa
     """
     from scipy.stats import chi2, t
 
-    n = int(fit.problem.objective.estimated.sum())
-    free = n - len(fit.space)
-    if fit.problem.objective.is_saturated():
+    n = int(fit.problem.errors_are_estimated.sum())
+    free = n - fit.problem.n_of_paths
+    if fit.problem.is_saturated():
         return dict.fromkeys(levels, np.inf)
     if n and free > 0:
         return {v: 0.5 * n * float(np.log1p(t.ppf(0.5 + 0.5 * v, free) ** 2 / free)) for v in levels}

@@ -110,7 +110,7 @@ def draw_parameters(fit: Fit, n: int, seed: int) -> np.ndarray:
     statistical inverse problems, SIAM J. Sci. Comput. 34 (2012) A1460. H. Jeffreys, An invariant form for the
     prior probability in estimation problems, Proc. R. Soc. A 186 (1946) 453.
     """
-    if fit.problem.objective.is_saturated():
+    if fit.problem.is_saturated():
         warn(
             "ensemble: nothing tells the size of the errors, as many numbers are estimated as were measured: "
             "draws are alike, whatever the parameters may be; pass sigma to fit, or measure more.",

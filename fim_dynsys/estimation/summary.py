@@ -221,11 +221,11 @@ def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     size = np.where(space.log, 1.0, np.where(size > 0, size, 1.0))
     free = np.flatnonzero(~at_bounds(fit))
     prior = np.diag(space.prior(theta)[2])
-    objective = fit.problem.objective
-    # as many degrees of freedom as numbers take whose errors are estimated: scales of errors take none
-    n = int(objective.estimated.sum()) + _with_estimated_scales(fit.problem)
-    taken = sum(space.names[k] not in fit.problem.of_errors for k in free)
-    factor = n / max(n - taken, 1) if n else 1.0
+    # the estimated scales of errors are too small by the degrees of freedom that other numbers take: of as
+    # large a share of the measurements as have them
+    problem = fit.problem
+    taken, n = sum(space.names[k] not in problem.of_errors for k in free), problem.objective.n
+    factor = 1.0 + taken / max(n - taken, 1) * float(problem.errors_are_estimated.mean()) if n else 1.0
 
     def inverse(curvature: np.ndarray) -> np.ndarray:
         found = np.zeros((len(space), len(space)))
@@ -234,19 +234,10 @@ def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
 
     covariance = factor * inverse(now.curvature + (factor - 1.0) * prior)  # the prior's part is no estimate
     vague = np.sqrt(np.diagonal(inverse(now.curvature))) > _UNKNOWN * size
-    if objective.is_saturated(len(space) - len(free)):
+    if problem.is_saturated(problem.n_of_paths - taken):
         covariance = np.full_like(covariance, np.nan)
     slope = space.slope(theta)
     return covariance * slope * slope[:, None], vague
-
-
-def _with_estimated_scales(problem: Problem) -> int:
-    """The number of measurements whose errors are an expression in parameters of errors alone."""
-    named = [
-        o.scale_at >= 0 and any(s.name in problem.of_errors for s in problem.seen[o.scale_at].free_symbols)
-        for o in problem.observables
-    ]
-    return int(np.array(named)[problem.objective.kinds].sum())
 
 
 def _inverse(information: np.ndarray, prior: np.ndarray) -> np.ndarray:

@@ -69,6 +69,11 @@ def with_known_inputs(caller: str, field: VectorField, trajectories: Trajectorie
 
 def check_constant(caller: str, field: DrivenField, trajectories: Trajectories) -> None:
     """Raise ValueError where an input changes along a trajectory, so that nobody knows how it goes on."""
+    if missing := [name for name in field.input_names if name not in trajectories.input_names]:
+        raise ValueError(
+            f"{caller}: expected records with all inputs, constant along each trajectory, got none of "
+            f"{', '.join(missing)}; use simulate with times and u."
+        )
     changing = np.zeros(len(field.input_names), dtype=bool)
     for u in trajectories.input_arrays():
         changing |= np.nanmax(u, axis=0) > np.nanmin(u, axis=0)
@@ -76,7 +81,7 @@ def check_constant(caller: str, field: DrivenField, trajectories: Trajectories) 
         names = ", ".join(np.array(field.input_names)[changing])
         raise ValueError(
             f"{caller}: expected inputs that are constant along each trajectory and stay so, got {names}, "
-            f"which changes; use simulate with u."
+            "which changes; use simulate with u."
         )
 
 

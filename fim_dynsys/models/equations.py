@@ -479,10 +479,12 @@ class EquationsModel(EstimatedModel):
         if curves is not None:
             report["curves"] = [[c.starts.tolist(), c.cubics.tolist()] for c in curves]
         field = fitted_field(described, trajectories, summary, report, errors)
-        if not self._coordinates:
-            return field
-        note = f"{', '.join(self._coordinates)} taken as known: coordinates of the trajectories"
-        return field.with_fit_info(inference=field.fit_info.inference.noting(note))
+        said = []
+        if self._coordinates:
+            said.append(f"{', '.join(self._coordinates)} taken as known: coordinates of the trajectories")
+        if fit.n_pieces > len(trajectories):
+            said.append(f"fitted in {fit.n_pieces} pieces, each from first states of its own")
+        return field.with_fit_info(inference=field.fit_info.inference.noting(*said)) if said else field
 
     def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
         super()._adopt(field, trajectories)

@@ -17,6 +17,7 @@ from fim_dynsys.fields.inference import Inference, Noise
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
 from fim_dynsys.models.estimated import symbol
 from fim_dynsys.models.inputs import Observations, assumed, complete_errors
+from fim_dynsys.models.scatter import SCATTER, written
 from fim_dynsys.regions import default_names
 from fim_dynsys.regression.given import Given
 from fim_dynsys.regression.observed import complete_inputs, complete_samples, observe
@@ -216,6 +217,8 @@ def fitted_field(
     if not full:
         levels = map(float, summary.noise_level)
         report["noise by column"] = dict(zip(described.columns, levels, strict=False))
+    if scales := written(problem, described.columns, summary.parameters, summary.noise_level):
+        report[SCATTER] = scales
     info = FitInfo(
         initial_states=summary.initial_states,
         noise_level=summary.noise_level if full else None,

@@ -302,12 +302,13 @@ class EstimatedModel(VectorFieldModel):
         report = field.fit_info.report
         states, columns = tuple(report["states"]), tuple(report["observed"])
         as_fitted = trajectories.state_names in (columns, default_names(len(columns)))
+        if not set(columns) <= set(states) and not set(trajectories.state_names) <= set(states):
+            raise ValueError(
+                f"{caller}: expected records of the states {', '.join(states)}, got those of "
+                f"{', '.join(columns if as_fitted else trajectories.state_names)}; fit_info says how well "
+                "what was observed is described."
+            )
         if as_fitted:
-            if not set(columns) <= set(states):
-                raise ValueError(
-                    f"{caller}: expected records of the states {', '.join(states)}, got those of "
-                    f"{', '.join(columns)}; fit_info says how well these are described."
-                )
             trajectories = trajectories.with_x(trajectories.x, columns)
             whole = field.context
             if len(columns) < len(states) and whole is not None and trajectories.equals(self.context_):

@@ -12,6 +12,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.models.forecast_levels import WIDEST, Levels
 from fim_dynsys.models.inputs import real_array
+from fim_dynsys.models.scatter import deviations, scattered
 from fim_dynsys.regression.criteria import Known, Noise, noise_model
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.smoothing import smoothing_bank
@@ -123,10 +124,9 @@ def forecast_bands(
         flat = _relevelled(flat, weights, levels)
         weights = np.full(flat.shape[1], 1.0 / flat.shape[1])
     if observed:
-        measured = np.stack(
-            [_of_measurements(field, tail, own) for tail, own in zip(tails, flat, strict=True)]
-        )
-        flat = flat + measured * rng.standard_normal(flat.shape)
+        levels_of = [_of_measurements(field, tail, own) for tail, own in zip(tails, flat, strict=True)]
+        normal = rng.standard_normal(flat.shape)
+        flat = scattered(field.fit_info.report, field.state_names, flat, normal, np.stack(levels_of))
     if positive is not None:
         flat = np.where(positive, np.maximum(flat, 0.0), flat)  # NaN stays
     return _dataset(trajectories, tails, ahead, shares, weights, flat, alive)
@@ -207,7 +207,9 @@ def _own_errors(
 
     Both are known of samples that the field was fitted to; of others the noise level is.
     """
-    everywhere, info = np.tile(noise, (len(t), 1)), field.fit_info
+    info = field.fit_info
+    own = deviations(info.report, field.state_names, x)
+    everywhere = np.where(np.isfinite(own), np.maximum(own, 1e-9 * field.scales.length), noise)
     hidden = "noise by column" in info.report  # errors are those of columns, not of states
     given = None if isinstance(sigma, Noise) or hidden else sigma
     if field.context is None or not (info.to_precision or given is not None):

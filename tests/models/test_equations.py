@@ -212,6 +212,66 @@ def test_scales_of_errors_that_are_estimated_cost_no_degrees_of_freedom_but_othe
     assert proportional == pytest.approx(lognormal, rel=0.05)
 
 
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")  # which says that they miss it
+def test_equations_that_miss_the_data_are_fitted_by_least_squares():
+    """Two exponentials by one, and a chain whose first rate is given ten percent too small."""
+    t = np.linspace(0.0, 8.0, 33)
+    x = 0.7 * np.exp(-1.2 * t) + 0.3 * np.exp(-0.15 * t) + 0.03 * np.random.default_rng(0).standard_normal(33)
+    least = least_squares(lambda p: p[0] * np.exp(-p[1] * t) - x, [1.0, 0.6]).x
+    found = load({"c": "-k*c"}).fit(x, t, feature_names=["c"]).parameters_
+    assert [found["c(0)"], found["k"]] == pytest.approx(least.tolist(), rel=1e-3)
+    t, k1 = np.linspace(0.0, 6.0, 25), 0.45
+    rng = np.random.default_rng(1)
+    y = np.stack([np.exp(-0.5 * t), np.exp(-0.5 * t) - np.exp(-t)], 1) + 0.02 * rng.standard_normal((25, 2))
+    least = least_squares(
+        lambda p: k1 / (p[0] - k1) * (np.exp(-k1 * t) - np.exp(-p[0] * t)) - y[:, 1], [1.3]
+    ).x
+    model = load({"a": "-k1*a", "b": "k1*a - k2*b"}, fixed={"k1": k1}, initial={"a": 1, "b": 0})
+    found = model.fit(y, t, feature_names=["a", "b"]).parameters_
+    assert found["k2"] == pytest.approx(least[0], rel=1e-3)
+
+
+def test_a_known_pulse_from_rest_is_simulated_and_fitted_whoever_says_when():
+    """Half an hour within two days, by a number and by a coordinate of each subject."""
+
+    def infused(t, begin):
+        up = np.clip(t, begin, begin + 0.5) - begin
+        return 100 / 0.15 * (1 - np.exp(-0.15 * up)) * np.exp(-0.15 * np.clip(t - begin - 0.5, 0, None))
+
+    t, seldom = np.linspace(0.0, 48.0, 97), np.linspace(0.0, 48.0, 13)
+    model = load({"c": "(100 if t > 13.5 and t < 14 else 0) - k*c"}, initial={"c": 0})
+    model.fit(infused(t, 13.5), t, feature_names=["c"])
+    for times in (t, seldom):
+        np.testing.assert_allclose(model.simulate([0.0], times)[:, 0], infused(times, 13.5), atol=1e-6)
+    records = fim_dynsys.Trajectories.from_arrays(
+        [infused(seldom, begin) for begin in (9.3, 22.1)], [seldom] * 2, ["c"], coords={"T0": [9.3, 22.1]}
+    )
+    each = load({"c": "(R if t > T0 and t < T0 + 0.5 else 0) - k*c"}, initial={"c": 0}).fit(records)
+    assert each.parameters_["R"] == pytest.approx(100.0, rel=1e-6)
+
+
+def test_known_scales_of_errors_cost_no_degrees_of_freedom():
+    t = np.linspace(0.0, 4.0, 8)
+    x = np.exp(-t) + 0.1 * np.random.default_rng(0).standard_normal(8)
+    errors = [
+        load({"c": "-k*c"}, noise=noise, **known).fit(x, t, feature_names=["c"]).parameter_errors_["k"]
+        for noise, known in ((("normal", 0.1), {}), (("normal", "s"), {"fixed": {"s": 0.1}}))
+    ]
+    assert errors[0] == pytest.approx(errors[1], rel=1e-9)
+
+
+def test_intervals_with_a_named_scale_of_errors_are_those_of_student():
+    t = np.linspace(0.2, 6.0, 8)
+    x = 10 * np.exp(-0.4 * t) * np.exp(0.05 * np.random.default_rng(0).standard_normal(8))
+    widths = []
+    for noise in ("lognormal", ("lognormal", "s")):
+        model = load({"c": "-k*c"}, noise=noise).fit(x, t, feature_names=["c"])
+        low, high = model.profile("k").intervals[0.95]
+        widths.append(high - low)
+    assert widths[1] == pytest.approx(widths[0], rel=0.05)
+    assert (model.identifiability().table["verdict"] == "determined").all()
+
+
 def test_samples_of_zero_say_nothing_under_relative_noise():
     """They have no error where zero is expected; with one, the errors came out five times too large."""
     t = np.linspace(0.0, 10.0, 21)

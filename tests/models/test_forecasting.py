@@ -230,3 +230,41 @@ def test_records_under_constant_inputs_go_on_under_these():
     changing = fim_dynsys.load("sindy-strong").fit(np.sin(t), t, u=np.cos(t))
     with pytest.raises(ValueError, match=r"inputs that are constant along each trajectory.*got u0"):
         changing.forecast(changing.context_, 1.0)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+@pytest.mark.parametrize("noise", ["lognormal", "relative"])
+def test_bands_of_measurements_have_the_declared_errors(noise, unit):
+    """Errors of 5 % of what is expected, in any unit."""
+    t = np.linspace(0.0, 4.0, 81)
+    x = 5.0 * unit * np.exp(-0.3 * t) * np.exp(0.05 * np.random.default_rng(3).standard_normal(81))
+    model = fim_dynsys.load("equations", expressions={"c": "-k*c"}, noise=noise).fit(
+        x, t, feature_names=["c"]
+    )
+    ahead = model.forecast(model.context_, [0.01, 4.0], observed=True, bands=(0.9,))
+    width = (ahead["high"] - ahead["low"]).values.ravel() / ahead["median"].values.ravel()
+    np.testing.assert_allclose(width, 2 * 1.645 * 0.05, rtol=0.4)
+    assert (ahead["low"] > 0.0).all()
+
+
+def test_bands_of_counts_are_as_wide_as_poisson_says():
+    t = np.linspace(0.0, 5.0, 81)
+    counts = np.random.default_rng(11).poisson(200.0 * np.exp(-0.7 * t))
+    model = fim_dynsys.load("equations", expressions={"c": "-k*c"}, noise="poisson")
+    model.fit(counts, t, feature_names=["c"])
+    ahead = model.forecast(model.context_, [0.01, 3.0], observed=True, bands=(0.9,))
+    assert ahead["low"].min() >= 0.0
+    assert float(ahead["high"].isel(ahead=0).max()) == pytest.approx(6.0 + 1.645 * np.sqrt(6.0), abs=1.5)
+    assert float(ahead["high"].isel(ahead=1).max()) < 4.0
+
+
+def test_forecasts_are_of_states_and_need_their_inputs():
+    t = np.linspace(0.5, 8.0, 16)
+    data = Trajectories.from_arrays(10 * np.exp(-0.2 * t), t, state_names=["c"])
+    model = fim_dynsys.load("equations", expressions={"A": "-CL/V*A"}, initial={"A": 100}, t0=0.0)
+    model.fit(data, observed=["A/V"])
+    with pytest.raises(ValueError, match="expected records of the states A, got those of c"):
+        model.forecast(data, [2.0])
+    switching = fim_dynsys.load("equations", expressions={"c": "-k*c if t < 4 else -g*c"}).fit(data)
+    with pytest.raises(ValueError, match=r"expected records with all inputs.*got none of time"):
+        switching.forecast(data, [2.0])
