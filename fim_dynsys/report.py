@@ -14,7 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from fim_dynsys import plot
-from fim_dynsys.analyze.constant_inputs import at_constant_inputs
+from fim_dynsys.analyze.constant_inputs import at_constant_inputs, inputs_as_text
 from fim_dynsys.analyze.cycles.periodic import limit_cycles
 from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.phase_space.invariant import manifolds
@@ -182,9 +182,10 @@ def _uncertain(page: _Page, caught: Sequence[warnings.WarningMessage]) -> str:
         items.append(f"Only {', '.join(facts.positions)} were measured; the other states are their slopes.")
     items += [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in facts.notes]
     if page.inputs:
-        shown = ", ".join(f"{name} = {value:.4g}" for name, value in page.inputs.items())
         which = ", the means" if page.means else ""
-        items.append(f"Portrait, fixed points and cycles are those under constant inputs{which} {shown}.")
+        items.append(
+            f"Portrait, fixed points and cycles are those under constant inputs{which} {shown(page.inputs)}."
+        )
     if info.noise_level is not None:
         levels = np.broadcast_to(info.noise_level, page.field.dim)
         shown = ", ".join(

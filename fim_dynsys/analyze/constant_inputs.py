@@ -9,6 +9,11 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
 
 
+def inputs_as_text(inputs: Mapping[str, float]) -> str:
+    """Values of inputs as text."""
+    return ", ".join(f"{name} = {value:.4g}" for name, value in inputs.items())
+
+
 def at_constant_inputs(
     field: FieldLike, caller: str, inputs: Mapping[str, float] | None = None
 ) -> tuple[VectorField, dict[str, float]]:

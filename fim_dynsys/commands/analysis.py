@@ -142,7 +142,7 @@ def _tables(
     portrait: Path | None,
 ) -> None:
     """Print fixed points and cycles, and draw them."""
-    from fim_dynsys.analyze.constant_inputs import at_constant_inputs
+    from fim_dynsys.analyze.constant_inputs import at_constant_inputs, inputs_as_text
     from fim_dynsys.analyze.cycles.periodic import limit_cycles
     from fim_dynsys.analyze.equilibria.points import fixed_points
 
@@ -161,8 +161,7 @@ def _tables(
     else:
         if held:
             which = ", the means" if inputs is None else ""
-            values = ", ".join(f"{name} = {value:.4g}" for name, value in held.items())
-            print(f"Under constant inputs{which} {values}:\n")
+            print(f"Under constant inputs{which} {inputs_as_text(held)}:\n")
         print("\n\n".join(str(result) for result in results))
     if portrait is not None:
         from fim_dynsys import plot  # loads matplotlib

@@ -522,6 +522,8 @@ def _by_pieces(
         again = descend(problem.objective, problem.space.inside(begun), TOLERANCE, _LAST)
         if again.outcome is Outcome.CONVERGED and abs(again.value - whole.descent.value) <= SAME:
             return whole
+        if again.outcome is Outcome.CONVERGED and not _worse(again, found, least):
+            return _replaced(whole, problem, again, len(problem.runs))
     fine = descend(pieces.objective, found.theta, TOLERANCE, _ROUGH)
     return _replaced(whole, pieces, fine if np.isfinite(fine.value) else found, len(pieces.runs))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.analyze.constant_inputs import at_constant_inputs
+from fim_dynsys.analyze.constant_inputs import at_constant_inputs, inputs_as_text
 from fim_dynsys.analyze.results import (
     PATIENCE,
     FieldLike,
@@ -107,10 +107,10 @@ def write_explorer(
     else:
         if parameter is not None:
             raise ValueError("write_explorer: expected parameter with a FieldFamily, got it with one field.")
-        shown, held = at_constant_inputs(field, "write_explorer", inputs)
-        values, fields = np.empty(0), [shown]
-        at = "".join(f", {name} = {value:.4g}" for name, value in held.items())
-        title = f"{getattr(field, 'name', 'field')}: {', '.join(shown.state_names)}{at}"
+        own, held = at_constant_inputs(field, "write_explorer", inputs)
+        values, fields = np.empty(0), [own]
+        at = f" at {inputs_as_text(held)}" if held else ""
+        title = f"{getattr(field, 'name', 'field')}: {', '.join(own.state_names)}{at}"
     first = fields[0]
     if ensemble is not None and ensemble.dim != first.dim:
         raise ValueError(

@@ -74,9 +74,8 @@ EXACT = 1e-8
 _BIRTHS = (BifurcationKind.HOPF, BifurcationKind.GENERALIZED_HOPF)  # of cycles
 # Solved for from two branches, a branch point differs by its imperfection at most, `EXACT`.
 _SAME_POINT = 1e-5
-_LANDED = (
-    1e-9  # of the least real part of eigenvalues before a step, which one has that ends on a bifurcation
-)
+_LANDED = 1e-9  # share of the least real part of eigenvalues that is left after a step onto a bifurcation
+_TURNS = 1e-3  # of the largest eigenvalue: the imaginary part of one that is not rounding
 _BOTH_VANISH = 1e-6  # eigenvalues, times the time scale of the field, of which two vanish at once
 _SHORTER = 0.8  # of steps: a point within those of a kink stays so
 _SMOOTH = 1e-7  # in units of the region: that near are points of two steps where there is no kink
@@ -489,12 +488,9 @@ class _FineFamily(FieldFamily):
 
 def _has_pair(eigenvalues: np.ndarray) -> bool:
     """Whether there are imaginary ones."""
-    size = np.abs(eigenvalues)
-    return bool(
-        (
-            (np.abs(eigenvalues.real) < _BOTH_VANISH * size.max()) & (eigenvalues.imag > 1e-3 * size.max())
-        ).any()
-    )
+    size = float(np.abs(eigenvalues).max())
+    imaginary = (np.abs(eigenvalues.real) < _BOTH_VANISH * size) & (eigenvalues.imag > _TURNS * size)
+    return bool(imaginary.any())
 
 
 def _demand(condition: bool | np.bool_) -> None:
