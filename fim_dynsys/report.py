@@ -183,9 +183,8 @@ def _uncertain(page: _Page, caught: Sequence[warnings.WarningMessage]) -> str:
     items += [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in facts.notes]
     if page.inputs:
         which = ", the means" if page.means else ""
-        items.append(
-            f"Portrait, fixed points and cycles are those under constant inputs{which} {shown(page.inputs)}."
-        )
+        held = f"constant inputs{which} {inputs_as_text(page.inputs)}"
+        items.append(f"Portrait, fixed points and cycles are those under {held}.")
     if info.noise_level is not None:
         levels = np.broadcast_to(info.noise_level, page.field.dim)
         shown = ", ".join(
