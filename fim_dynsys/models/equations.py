@@ -454,6 +454,8 @@ class EquationsModel(EstimatedModel):
             ]
             positive = f" and give {', '.join(logs)} positive at each sample" if logs else ""
             remedy = " A state that begins at 0 begins before its first sample: give t0=." if logs else ""
+            if any(o.scale_at >= 0 for o in problem.observables):
+                remedy += " Errors need a scale above 0 at each sample, as noise=('normal', 'a + b*y') has."
             raise ValueError(
                 f"{self._caller}: expected equations that can be integrated for some values of {names}"
                 f"{positive}, got none; give start={{name: value}} or bounds.{remedy}"

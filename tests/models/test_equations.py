@@ -272,6 +272,14 @@ def test_intervals_with_a_named_scale_of_errors_are_those_of_student():
     assert (model.identifiability().table["verdict"] == "determined").all()
 
 
+def test_scales_of_errors_that_are_zero_before_a_dose_are_named():
+    t = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0])
+    x = np.where(t < 0.9, 0.0, 10.0 * np.exp(-0.4 * (t - 0.9)))
+    model = load({"c": "-k*c"}, initial={"c": 0}, doses=[(0.9, "c", "D")], noise=("normal", "b*y"))
+    with pytest.raises(ValueError, match="Errors need a scale above 0 at each sample"):
+        model.fit(x, t, feature_names=["c"])
+
+
 def test_samples_of_zero_say_nothing_under_relative_noise():
     """They have no error where zero is expected; with one, the errors came out five times too large."""
     t = np.linspace(0.0, 10.0, 21)
