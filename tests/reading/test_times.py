@@ -103,3 +103,13 @@ def test_days_stand_first_before_dots_and_slashes(day, tmp_path):
     )
     months = [f"15{mark}{k:02d}{mark}20" for k in range(1, 13)]  # of a leap year
     assert dated(tmp_path, months)[2] == 60
+
+
+def test_a_sunset_each_day_is_no_time_of_the_samples(tmp_path):
+    days = [f"2024-01-{1 + k:02d}" for k in range(28)]
+    clock = [f"{16 + k // 20}:{(30 + 2 * k) % 60:02d}:00" for k in range(28)]
+    with pytest.warns(ReadingWarning):
+        data = Trajectories.from_file(written(tmp_path, "Date,Sunset,Temp", days, clock, WARMING[:28]))
+    np.testing.assert_array_equal(data.arrays()[0][0], 86_400.0 * np.arange(28))
+    together = Trajectories.from_file(written(tmp_path, "Date,Time,Temp", days, clock, WARMING[:28]))
+    assert together.arrays()[0][0][1] != 86_400.0
