@@ -1,7 +1,7 @@
 """What users say of known equations, read into an estimation problem."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -193,9 +193,8 @@ def describe(
         names,
         fixed,
         parameters,
-        tuple(runs),
+        tuple(_with_switches(runs, smooth, fixed, values)),
         sizes,
-        _switch_times(smooth, fixed, values),
         frozenset(noise_names),
     )
     if problem.is_saturated():
@@ -206,15 +205,21 @@ def describe(
     return Description(problem, equations, shown, tuple(columns), holds, tuple(notes))
 
 
-def _switch_times(
-    equations: "Sequence[Expr]", fixed: Mapping[str, float], constants: "Sequence[Mapping[Symbol, Expr]]"
-) -> tuple[float, ...]:
-    """When the equations switch, in any of the runs with their constants."""
-    found: set[float] = set()
-    for numbers in constants or [{}]:
-        own = {symbol.name: float(value) for symbol, value in numbers.items()}
-        found.update(switch_times(equations, {**fixed, **own}))
-    return tuple(sorted(found))
+def _with_switches(
+    runs: Sequence[Run],
+    equations: "Sequence[Expr]",
+    fixed: Mapping[str, float],
+    constants: "Sequence[Mapping[Symbol, Expr]]",
+) -> list[Run]:
+    """Runs with the times at which the equations switch, by the constants of each."""
+    times: dict[tuple[tuple[str, float], ...], tuple[float, ...]] = {}
+    found = []
+    for run, numbers in zip(runs, constants, strict=True):
+        own = tuple((symbol.name, float(value)) for symbol, value in numbers.items())
+        if own not in times:
+            times[own] = switch_times(equations, {**fixed, **dict(own)})
+        found.append(replace(run, switches=times[own]))
+    return found
 
 
 def _constants(trajectories: Trajectories, names: Sequence[str]) -> "list[dict[Symbol, Expr]]":

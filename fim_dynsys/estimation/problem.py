@@ -40,6 +40,8 @@ class Run:
         First states to start the search from, NaN where there is none.
     first_bounds, first_priors : dict
         Bounds and priors of estimated first states, by state.
+    switches : tuple of float
+        When the equations switch: steps of the integration end there.
     """
 
     times: np.ndarray
@@ -55,6 +57,7 @@ class Run:
     guess: np.ndarray = field(default_factory=lambda: np.zeros(0))
     first_bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     first_priors: Mapping[str, Prior] = field(default_factory=dict)
+    switches: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +84,6 @@ class Problem:
         All.
     sizes : array (d,)
         Natural sizes of the states.
-    switch_times : tuple of float
-        When the equations switch: steps of the integration end there.
     of_errors : frozenset of str
         Parameters of the errors' scales alone.
     """
@@ -97,7 +98,6 @@ class Problem:
     parameters: tuple[Parameter, ...]
     runs: tuple[Run, ...]
     sizes: np.ndarray
-    switch_times: tuple[float, ...] = ()
     of_errors: frozenset[str] = frozenset()
 
     @cached_property
@@ -178,7 +178,7 @@ class Problem:
                     fixed,
                     place,
                     measured,
-                    self.switch_times,
+                    run.switches,
                 )
             )
         together = Experiments(self.rates, self.observed, self._local, experiments)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fim_dynsys.analyze.cycles.shooting import Floquet
+from fim_dynsys.analyze.cycles.shooting import Floquet, lengths_of
 from fim_dynsys.analyze.jumps import Discontinuity, discontinuities
 from fim_dynsys.analyze.tangent import carry_by_neighbours
 from fim_dynsys.fields.base import VectorField
@@ -45,8 +45,7 @@ def floquet_across(field: VectorField, orbit: np.ndarray, period: float) -> Floq
     R. I. Leine, H. Nijmeijer, Dynamics and Bifurcations of Non-Smooth Mechanical Systems, Springer 2004,
     section 7.1 (saltation matrix).
     """
-    extent = np.ptp(orbit, axis=0)
-    length = np.maximum(extent, 1e-3 * extent.max())
+    length = lengths_of(orbit, np.ones(field.dim))
     end = carry_by_neighbours(field, orbit[:1], np.eye(field.dim)[None], period, length)
     values = np.full(field.dim, np.nan + 0j)
     if not end.failed[0] and np.isfinite(end.vectors).all():

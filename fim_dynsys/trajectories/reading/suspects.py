@@ -91,8 +91,8 @@ def _least_gap(extreme: float, values: np.ndarray, rest: np.ndarray) -> float:
     rows = int((values == extreme).sum())
     if extreme and _REPEATED <= rows < len(rest) and _varies(rest) and not _is_a_limit(values == extreme):
         return _OUTSIDE * float(np.ptp(rest))
-    is_code = extreme in _CODES or abs(extreme) >= _NO_QUANTITY
-    is_code = _drops_out(values) if extreme == 0 else is_code
+    is_known = extreme in _CODES or abs(extreme) >= _NO_QUANTITY
+    is_code = _drops_out(values) if extreme == 0 else is_known
     return _FAR * max(float(np.ptp(rest)), 0.1 * float(np.abs(rest).max())) if is_code else np.inf
 
 
