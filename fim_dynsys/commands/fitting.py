@@ -142,7 +142,6 @@ def fit(
         with contextlib.redirect_stdout(written):
             fitted.print(errors=True)
         print(reading.in_options(written.getvalue()), end="")
-        _print_others(fitted, facts.get("parameters", {}))
     if out is not None:
         folder = save(fitted, data, out, command, account)
         facts["folder"] = str(folder)
@@ -389,19 +388,6 @@ def _parameters(fitted: EstimatedModel) -> dict[str, dict[str, float | None]]:
         name: {"value": value, "standard_error": errors[name] if np.isfinite(errors[name]) else None}
         for name, value in fitted.parameters_.items()
     }
-
-
-def _print_others(fitted: VectorFieldModel, parameters: dict[str, dict[str, float | None]]) -> None:
-    """The estimated numbers that the printed equations do not hold."""
-    inside = getattr(fitted.field_, "parameters", {})
-    others = {name: number for name, number in parameters.items() if name not in inside}
-    if others:
-        shown = [
-            f"{name} = {n['value']:.4g}"
-            + ("" if n["standard_error"] is None else f" ± {n['standard_error']:.2g}")
-            for name, n in others.items()
-        ]
-        print(f"({', '.join(shown)})")
 
 
 def _ahead(

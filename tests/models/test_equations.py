@@ -195,6 +195,21 @@ def test_dilutions_keep_a_share_of_a_state(share):
             assert abs(model.parameters_[name] - value) < 4.0 * model.parameter_errors_[name] < 0.1 * value
 
 
+def test_print_shows_estimates_that_no_equation_holds(capsys):
+    """A share kept by a dilution, and the first state; of many first states their number."""
+    t = np.linspace(0.0, 9.9, 34)
+    exact = np.exp(0.3 * t) * np.where(t > 6.0, 0.25, 1.0)
+    noisy = exact + 0.02 * np.random.default_rng(0).standard_normal(t.shape)
+    model = load({"N": "r*N"}, events={6.0: {"N": "f*N"}}).fit(noisy, t, feature_names=["N"])
+    model.print(errors=True)
+    last = capsys.readouterr().out.splitlines()[-1]
+    f, error = model.parameters_["f"], model.parameter_errors_["f"]
+    assert last.startswith(f"(also estimated: f = {f:.4f} ± {error:.4f}, N(0) = "), last
+    many = load({"N": "r*N"}).fit([noisy[:6]] * 9, [t[:6]] * 9, feature_names=["N"])
+    many.print()
+    assert capsys.readouterr().out.splitlines()[-1] == "(also estimated: 9 first states, in parameters_)"
+
+
 @pytest.mark.parametrize("value", ["N**2", "M/2", "2*t"])
 def test_events_that_depend_on_more_than_a_share_are_refused(value):
     model = load({"N": "-k*N", "M": "-k*M"}, events={1.0: {"N": value}})
