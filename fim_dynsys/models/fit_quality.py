@@ -139,8 +139,9 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
         found["problems"] += _no_flow([x for _, x in samples], found)
     if not found["problems"] and found["path_r2"] < _POOR and found["follows"] < _POOR:
         found["problems"] = _strays(field, records, paths, unit, found)
-    beyond = beyond if beyond > _NOTICED and not (exact or found["problems"]) else None
-    return replace(info, **found, inference=replace(info.inference, beyond_noise=beyond))
+    is_said = beyond > _NOTICED and not (exact or found["problems"])
+    facts = replace(info.inference, beyond_noise=beyond if is_said else None)
+    return replace(info, **found, inference=facts)
 
 
 def _inputs(trajectories: Trajectories, k: int, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
