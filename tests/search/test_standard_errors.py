@@ -157,7 +157,7 @@ def test_auto_and_the_symbolic_search_print_errors():
 
 
 def test_errors_of_a_noise_free_chaotic_record_are_not_of_rounding():
-    """Over thirty units of Lorenz's time -10 came with an error of 15: chaos left nothing else of the path."""
+    """Over thirty units of Lorenz's time -10 came with an error of 15: chaos left nothing else."""
     t = np.linspace(0.0, 30.0, 3000)
     path = solve_ivp(
         lambda _, s: [10 * (s[1] - s[0]), s[0] * (28 - s[2]) - s[1], s[0] * s[1] - 8 / 3 * s[2]],
