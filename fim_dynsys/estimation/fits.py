@@ -19,7 +19,8 @@ _COARSE = 1e-5  # relative tolerance of the integration during a search
 _SCREENED = 8  # draws for each start that is followed
 _TOGETHER = 2  # starts that are chosen from the draws that are screened together
 _ROUGH, _LAST = 200, 300  # iterations
-_GAPS, _CLOSEST = 30, 3  # between samples where a switch is looked for, and of these where it is then fitted
+_GAPS = 30  # between samples where a switch is looked for
+_CLOSEST = 3  # values of a number, of those that were tried, from which it is then fitted
 _SEARCHED = 1e-6  # log-likelihood units that one more step of a search promises: it ends
 SAME = 0.05
 """Log-likelihood units: the same minimum."""
@@ -290,7 +291,7 @@ def with_switches_moved(fit: Fit, switches: Mapping[str, tuple[float, float]]) -
     """A fit of whole runs, or a better one of which equations switch between other samples.
 
     The objective has minima between many pairs of samples, of which searches find the nearest. Each gap is
-    looked at, with the time held in it and the other numbers fitted.
+    looked at.
 
     Parameters
     ----------
@@ -299,32 +300,38 @@ def with_switches_moved(fit: Fit, switches: Mapping[str, tuple[float, float]]) -
     switches : mapping
         By the names of parameters, see `fim_dynsys.estimation.switches.timing`.
     """
-    problem, space, rtol = fit.problem, fit.space, coarse_tolerance(fit.problem)
-    times = np.unique(np.concatenate([run.times for run in problem.runs]))
+    times = np.unique(np.concatenate([run.times for run in fit.problem.runs]))
     between = (times[1:] + times[:-1]) / 2.0
     if not switches or len(between) < 2:
         return fit
     between = between[np.unique(np.linspace(0, len(between) - 1, _GAPS).round().astype(int))]
-    for name, (begins, growth) in switches.items():
+    values = {name: begins + growth * between for name, (begins, growth) in switches.items()}
+    return with_values_tried(fit, values)
+
+
+def with_values_tried(fit: Fit, values: Mapping[str, Sequence[float] | np.ndarray]) -> Fit:
+    """A fit of whole runs, or a better one in which a number has another value.
+
+    With each value held, the other numbers are fitted; searches begin at the best of these.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of whole runs.
+    values : mapping
+        What is tried, by the names of parameters; others than those that are estimated are left out.
+    """
+    problem, space, rtol = fit.problem, fit.space, coarse_tolerance(fit.problem)
+    for name, tried in values.items():
         if name not in space.names:
             continue
         held = np.array([own == name for own in space.names])
         found = []
-        for value in begins + growth * between:
+        for value in tried:
             natural = np.where(held, value, fit.natural)
             theta = space.coordinates(natural)
             if np.isfinite(theta).all() and np.array_equal(theta[held], space.inside(theta)[held]):
-                found.append(
-                    descend(
-                        problem.objective,
-                        theta,
-                        rtol,
-                        _ROUGH,
-                        held,
-                        _SEARCHED,
-                        damping=FAR,
-                    )
-                )
+                found.append(descend(problem.objective, theta, rtol, _ROUGH, held, _SEARCHED, damping=FAR))
         found = sorted((s for s in found if np.isfinite(s.value)), key=lambda s: s.value)[:_CLOSEST]
         free = [descend(problem.objective, s.theta, rtol, _LAST, decrement=_SEARCHED) for s in found]
         fit = joined(fit, [s.theta for s in found], free)

@@ -27,6 +27,7 @@ from fim_dynsys.estimation.fits import (
     restarted,
     with_switches_moved,
 )
+from fim_dynsys.estimation.frequencies import frequencies_of, with_frequencies_tried
 from fim_dynsys.estimation.happenings import read_begins
 from fim_dynsys.estimation.known import Known
 from fim_dynsys.estimation.summary import Summary, summarise
@@ -403,14 +404,14 @@ class EquationsModel(EstimatedModel):
             self._coordinates,
         )
 
-    def _with_switches_of_whole_runs(
-        self, described: Description, fit: Fit, summary: Summary, switches: Mapping[str, tuple[float, float]]
+    def _with_times_of_whole_runs(
+        self, described: Description, fit: Fit, summary: Summary, tried: Callable[[Fit], Fit]
     ) -> tuple[Fit, Summary]:
-        """A fit by pieces, which say little of a switch, or of whole runs where its paths come nearer."""
+        """A fit by pieces, which say little of times, or of whole runs where its paths come nearer."""
         whole = fit_problem(described.problem, None, self.n_starts, self.seed)
         if whole is None:
             return fit, summary
-        whole = with_switches_moved(whole, switches)
+        whole = tried(whole)
         again = summarise(described, whole)
         nearer = again.quality["path_r2"] > summary.quality["path_r2"]
         return (whole, again) if nearer else (fit, summary)
@@ -430,17 +431,23 @@ class EquationsModel(EstimatedModel):
         described = self._described(trajectories, states, columns, errors, curves, hold)
         problem = described.problem
         switches = timing(described.equations, problem.fixed)
+        frequencies = frequencies_of(described.equations, problem.fixed)
+
+        def with_times_tried(fit: Fit) -> Fit:
+            return with_frequencies_tried(with_switches_moved(fit, switches), frequencies)
+
         fit = fit_problem(problem, described.shown, self.n_starts, self.seed)
         if fit is not None and fit.problem is problem:
-            fit = with_valley_followed(with_switches_moved(fit, switches))
+            fit = with_valley_followed(with_times_tried(fit))
         summary = None if fit is None else summarise(described, fit)
         if described.shown is None and (summary is None or _is_poor(summary)):
             starts = grown(self._caller, problem, trajectories, columns, errors, self.start)
             better = refined(fit, problem, starts)
             if better is not None and better is not fit:
                 fit, summary = better, summarise(described, better)
-        if fit is not None and summary is not None and switches and fit.problem is not problem:
-            fit, summary = self._with_switches_of_whole_runs(described, fit, summary, switches)
+        timed = bool(switches or frequencies)
+        if fit is not None and summary is not None and timed and fit.problem is not problem:
+            fit, summary = self._with_times_of_whole_runs(described, fit, summary, with_times_tried)
         if summary is not None and _is_doubtful(summary):
             better = restarted(fit, problem, described.shown, self.n_starts, self.seed)
             again = None if better is None else summarise(described, better)
