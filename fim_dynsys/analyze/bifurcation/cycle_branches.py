@@ -137,7 +137,7 @@ def _followed_implicitly(
     """Times and states of a stable cycle at the steps of an implicit integrator, from where it is slowest."""
     from scipy.integrate import solve_ivp  # deferred, as most cycles need none
 
-    field, length = equations.family.at(p), equations.length
+    field, length = equations.differentiable.at(p), equations.length
     slowest = states[np.linalg.norm(field(states) / length, axis=1).argmin()]
     with np.errstate(all="ignore"):
         path = solve_ivp(

@@ -745,7 +745,7 @@ def test_the_large_cycle_beyond_an_explosion_begins_a_branch():
     assert f"budget used up at p = {small.p[-1]:.9g}, period {small.period[-1]:.5g}" in str(result)
     assert np.abs(large.p - (small.p[-1] - 0.007)).max() < 1e-3
     # at a = 0.9927 by LSODA to 1e-11, from crossing to crossing of x = 0: 3.1164873
-    assert large.period[np.abs(large.p - 0.9927).argmin()] == pytest.approx(3.1164873, abs=1e-4)
+    assert np.interp(0.9927, large.p[::-1], large.period[::-1]) == pytest.approx(3.1164873, abs=1e-6)
 
 
 @pytest.mark.parametrize("p_range", [(0.5, 2.0), (0.5, 3.0), (0.9, 1.1)])
