@@ -96,13 +96,9 @@ def _bends_at(field: VectorField, x: np.ndarray, sizes: np.ndarray) -> float:
     except (ValueError, ArithmeticError):  # the function is not made for states so far away
         return np.nan
     with np.errstate(all="ignore"):
-        linear = np.abs(ahead - behind) / 2.0
-        even, odd = (
-            np.abs(ahead + behind - 2.0 * here) / 2.0,
-            np.abs(far - back - 2.0 * (ahead - behind)) / 4.0,
-        )
-        bend = np.maximum(even, odd).max(axis=1) / linear.max(axis=1)
-    bend[~np.isfinite(ahead + behind + far + back).all(axis=1)] = np.inf  # an edge of the domain
+        even, odd = ahead + behind - 2.0 * here, (far - back) / 2.0 - (ahead - behind)
+        bend = np.maximum(abs(even), abs(odd)).max(axis=1) / abs(ahead - behind).max(axis=1)
+        bend[~np.isfinite(ahead + behind + far + back).all(axis=1)] = np.inf  # an edge of the domain
     straight = np.all(np.lib.stride_tricks.sliding_window_view(bend < _BENT, _SMOOTH, axis=0), axis=-1)
     begins = straight[:-1] & (bend[_SMOOTH:] >= _BENT)
     return float(_SHARES[int(begins.any(axis=1).argmax()) + _SMOOTH]) if begins.any() else np.nan
