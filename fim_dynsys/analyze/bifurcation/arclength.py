@@ -23,6 +23,7 @@ from fim_dynsys.analyze.bifurcation.cycle_branches import (
     passes_through,
 )
 from fim_dynsys.analyze.bifurcation.normal_forms import (
+    at_kink,
     crossing_tangent,
     has_double_zero,
     on_continuum,
@@ -533,7 +534,7 @@ class _Explorer:
                 iterations=self.iterations,
                 points=equations.points,
                 budget=self.budget,
-                exhausted=any(BranchEnd.BUDGET in branch.ends for branch in branches),
+                exhausted=any({BranchEnd.POINTS, BranchEnd.BUDGET} & {*branch.ends} for branch in branches),
             ),
             parameter=equations.family.parameter,
             p_range=(equations.low, equations.high),
@@ -733,9 +734,11 @@ class _Explorer:
         self.branches += [circle.branch for circle in circles.values() if circle is not None]
 
     def _explained(self, end: BranchEnd, last: Point) -> BranchEnd:
-        """The end of a branch, where it is a continuum of equilibria that lets no step converge."""
-        stuck = end is BranchEnd.STEP and on_continuum(self.equations, last.u)
-        return BranchEnd.CONTINUUM if stuck else end
+        """The end of a branch, where it is a continuum or a kink that lets only short steps converge."""
+        if end is BranchEnd.STEP and on_continuum(self.equations, last.u):
+            return BranchEnd.CONTINUUM
+        stuck = end in (BranchEnd.STEP, BranchEnd.POINTS)
+        return BranchEnd.KINK if stuck and at_kink(self.equations, last.u) else end
 
     def _is_new(self, point: Point, event: Bifurcation) -> bool:
         """Whether an event is no branch point known from another branch; its tangents are noted."""

@@ -182,7 +182,7 @@ def follow_beyond(
     for branch in known:
         for place, limit in enumerate(branch.limits):
             end, latest = branch.ends[place], branch.p[-_LATEST:] if place else branch.p[:_LATEST]
-            stuck = end is BranchEnd.BUDGET and np.ptp(latest) < upright
+            stuck = end in (BranchEnd.POINTS, BranchEnd.BUDGET) and np.ptp(latest) < upright
             if (end is BranchEnd.ACCURACY or stuck) and limit is None:
                 lost.append(float(branch.p[-place]))
     found: list[Branch] = []

@@ -15,6 +15,8 @@ _CLOSER, _GROWS = 0.25, 2.0  # steps of second derivatives, and their growth whe
 # Of a continuum: singular value of its Jacobian, which differences leave; corrections and residual of a
 # neighbour, where a cubic would leave 1e-6.
 _SINGULAR, _CORRECTIONS_ACROSS, _ACROSS = 1e-6, 4, 1e-9
+_BESIDE = 2e-3  # lengths to both sides of a kink, out of reach of differences
+_JUMPS = 0.02  # of the Jacobian: its least jump at a kink
 _MAX_ITERATIONS = 12  # from a located sign change some four are enough; more mean that it leads elsewhere
 
 
@@ -211,6 +213,21 @@ def _equilibrium_across(equations: Equations, u: np.ndarray, along: np.ndarray, 
         moved[:-1] += np.linalg.lstsq(matrix, np.append(-f, 0.0), rcond=_SINGULAR)[0]
     near = np.linalg.norm(moved - u) < 2.0 * abs(step)
     return bool(near and np.abs(equations.values(moved)).max() < _ACROSS)
+
+
+def at_kink(equations: Equations, u: np.ndarray) -> bool:
+    """Whether the Jacobian jumps next to scaled unknowns u (d + 1,), where a branch may turn sharply.
+
+    The change between both sides of a kink does not grow with the distance, as that of a smooth field does.
+    """
+
+    def change(distance: float) -> float:
+        moves = np.diag(distance * equations.unit / equations.length)
+        around = [[equations.jacobian(u + np.append(way, 0.0)) for way in (move, -move)] for move in moves]
+        return max(float(np.abs(ahead - behind).max()) for ahead, behind in around)
+
+    near = change(_BESIDE)
+    return near > _JUMPS * np.abs(equations.jacobian(u)).max() and change(4.0 * _BESIDE) < 2.0 * near
 
 
 def has_double_zero(jac: np.ndarray) -> bool:
