@@ -13,12 +13,8 @@ from fim_dynsys.regions import Region
 
 _SHARES = 10.0 ** np.arange(-15.0, 12.5, 0.5)  # of the sizes looked at: from rounding to galaxies in metres
 _WAYS = 4  # in which states are moved: a single one may miss terms that cancel
-_BENT = (
-    0.3  # nonlinear part of a change, of its linear part, at about the length of a square, a cube or a sine
-)
-_SMOOTH = (
-    4  # steps of the shares, two decades, over which a rate is linear first: else rounding or a kink bends
-)
+_BENT = 0.3  # nonlinear part of a change, of its linear one: at the length of squares, cubes and sines
+_SMOOTH = 4  # shares, two decades, over which a rate is linear first: else rounding or a kink bends it
 _FITS = 10.0  # up to such a factor a length is as good as another: steps of fourth order are off by 1e-8
 _FINEST = 1e-3  # of a region: with shorter steps rounding outweighs what they gain
 _ZERO = 1e-12  # of the largest state: a smaller one is 0
@@ -63,7 +59,8 @@ def family_lengths(
         bends = share(deviation)
         return deviation * max(bends, _FINEST) if bends < 1.0 / _FITS else deviation
     largest = np.abs(starts).max(axis=0)
-    for axis in np.flatnonzero(largest <= _ZERO * largest.max()) if largest.any() else ():
+    zeros = np.flatnonzero(largest <= _ZERO * largest.max()) if largest.any() else []
+    for axis in zeros:
         along = largest.max() * np.eye(len(largest))[axis]
         bends = share(along)
         largest[axis] = largest.max() * (bends if np.isfinite(bends) else 1.0)
@@ -73,9 +70,8 @@ def family_lengths(
         return usual
     own = [np.maximum(largest, least * largest.max()) for least in _LEAST]
     tried = [(bends, usual), *((share(sizes), sizes) for sizes in own if sizes.any())]
-    bends, sizes = min(
-        (pair for pair in tried if np.isfinite(pair[0])), key=lambda pair: abs(np.log(pair[0]))
-    )
+    known = [pair for pair in tried if np.isfinite(pair[0])]
+    bends, sizes = min(known, key=lambda pair: abs(np.log(pair[0])))
     return bends * sizes
 
 
@@ -93,7 +89,7 @@ def _bends_at(field: VectorField, x: np.ndarray, sizes: np.ndarray) -> float:
     moves = _SHARES[:, None, None] * ways * sizes
     try:
         here, ahead, behind, far, back = field(x + np.multiply.outer([0.0, 1.0, -1.0, 2.0, -2.0], moves))
-    except (ValueError, ArithmeticError):  # the function is not made for states so far away
+    except Exception:  # functions raise whatever they run into at states that they are not made for
         return np.nan
     with np.errstate(all="ignore"):
         even, odd = ahead + behind - 2.0 * here, (far - back) / 2.0 - (ahead - behind)

@@ -94,7 +94,8 @@ class FieldFamily(abc.ABC):
             Name of the parameter.
         jac : callable, optional
             ``jac(x (n, d), p) -> (n, d, d)`` with ``[:, i, j] = d f_i / d x_j``; without it, fourth-order
-            central differences, with steps relative to the region's size where there is one.
+            central differences, with steps relative to the region's size, or else to the lengths on which an
+            analysis finds the family to bend.
         dp : callable, optional
             ``dp(x (n, d), p) -> (n, d)``, the derivative by p; without it, fourth-order central differences
             with steps relative to `parameter_scale`.
