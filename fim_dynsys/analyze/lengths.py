@@ -59,8 +59,7 @@ def family_lengths(
         bends = share(deviation)
         return deviation * max(bends, _FINEST) if bends < 1.0 / _FITS else deviation
     largest = np.abs(starts).max(axis=0)
-    zeros = np.flatnonzero(largest <= _ZERO * largest.max()) if largest.any() else []
-    for axis in zeros:
+    for axis in np.flatnonzero((largest <= _ZERO * largest.max()) & largest.any()):
         along = largest.max() * np.eye(len(largest))[axis]
         bends = share(along)
         largest[axis] = largest.max() * (bends if np.isfinite(bends) else 1.0)
