@@ -175,7 +175,7 @@ def fit_problem(
         Coordinates to begin with.
     """
     shown = _cuttable(problem, shown)
-    objective, space, coarse = problem.objective, problem.space, _coarse(problem)
+    objective, space, coarse = problem.objective, problem.space, coarse_tolerance(problem)
     draws = draw_starts(space, _SCREENED * n_starts, seed)
     regressed = [] if shown is None else _regressed(problem, shown, draws)
     q = len(problem.parameters)
@@ -278,7 +278,7 @@ class _Screening:
 
 def refined(fit: Fit | None, problem: Problem, starts: Sequence[np.ndarray]) -> Fit | None:
     """A fit, or a better one from other starts (q,)."""
-    coarse = _coarse(problem)
+    coarse = coarse_tolerance(problem)
     searches = [descend(problem.objective, theta, coarse, _LAST, decrement=_SEARCHED) for theta in starts]
     found = _polished(problem.objective, [s for s in searches if np.isfinite(s.value)])
     if found is None or (fit is not None and fit.descent.value <= found.value):
@@ -299,7 +299,7 @@ def with_switches_moved(fit: Fit, switches: Mapping[str, tuple[float, float]]) -
     switches : mapping
         By the names of parameters, see `fim_dynsys.estimation.switches.timing`.
     """
-    problem, space = fit.problem, fit.space
+    problem, space, rtol = fit.problem, fit.space, coarse_tolerance(fit.problem)
     times = np.unique(np.concatenate([run.times for run in problem.runs]))
     between = (times[1:] + times[:-1]) / 2.0
     if not switches or len(between) < 2:
@@ -315,17 +315,23 @@ def with_switches_moved(fit: Fit, switches: Mapping[str, tuple[float, float]]) -
             theta = space.coordinates(natural)
             if np.isfinite(theta).all() and np.array_equal(theta[held], space.inside(theta)[held]):
                 found.append(
-                    descend(problem.objective, theta, _coarse(problem), _ROUGH, held, _SEARCHED, damping=FAR)
+                    descend(
+                        problem.objective,
+                        theta,
+                        rtol,
+                        _ROUGH,
+                        held,
+                        _SEARCHED,
+                        damping=FAR,
+                    )
                 )
         found = sorted((s for s in found if np.isfinite(s.value)), key=lambda s: s.value)[:_CLOSEST]
-        free = [
-            descend(problem.objective, s.theta, _coarse(problem), _LAST, decrement=_SEARCHED) for s in found
-        ]
-        fit = _joined(fit, [s.theta for s in found], free)
+        free = [descend(problem.objective, s.theta, rtol, _LAST, decrement=_SEARCHED) for s in found]
+        fit = joined(fit, [s.theta for s in found], free)
     return fit
 
 
-def _joined(fit: Fit, starts: Sequence[np.ndarray], searches: list[Descent]) -> Fit:
+def joined(fit: Fit, starts: Sequence[np.ndarray], searches: list[Descent]) -> Fit:
     """A fit with more searches of the same problem."""
     if not searches:
         return fit
@@ -416,7 +422,7 @@ def _polished(objective: Objective, searches: list[Descent]) -> Descent | None:
     return min((s for s in fine if s.value <= best + SAME), key=unlikely)
 
 
-def _coarse(problem: Problem) -> float:
+def coarse_tolerance(problem: Problem) -> float:
     """Relative tolerance of a search: well below the errors of the samples where these are known."""
     objective = problem.objective
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -495,7 +501,7 @@ def _by_pieces(
     while True:
         pieces = _cut(problem, states, cuts, True)
         start = np.concatenate([theta, [_start(p.start, p.size) for p in pieces.space.parameters[q:]]])
-        found = descend(pieces.objective, start, _coarse(problem), _ROUGH)
+        found = descend(pieces.objective, start, coarse_tolerance(problem), _ROUGH)
         if not np.isfinite(found.value) or (last is not None and _worse(found, last[1], least)):
             break
         last = pieces, found

@@ -62,7 +62,7 @@ from fim_dynsys.models.inputs import (
 )
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
 from fim_dynsys.models.outliers import samples_of, suspects
-from fim_dynsys.models.rates import check_rates, informed_by_rates, of_rates_alone, warn_of_units
+from fim_dynsys.models.rates import check_rates, in_other_units, informed_by_rates, of_rates_alone
 from fim_dynsys.models.relative import checked_names, over_decades, relative_errors
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
@@ -352,10 +352,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             trajectories = self._second_order(trajectories, order, given)
         self.check_context(trajectories)
         self._warn_of_knowledge(trajectories)
-        rates = None if "x_dot" in given else slopes
+        rates, in_conflict = None if "x_dot" in given else slopes, None
         if rates is not None:
             check_step(self._caller, t, rates, trajectories)
-            warn_of_units(f"{self._caller}.fit", trajectories, rates)
+            in_conflict = in_other_units(trajectories, rates)
         with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
             field = self._inferred_with(trajectories, rates, given)
             if "switches" in self.takes and at_switches and not given and isinstance(field, DrivenField):
@@ -370,6 +370,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 field = field.with_fit_info(inference=replace(facts, noise=Noise.ESTIMATED))
             self._sigma = given.get("sigma")
             self._adopt(field, trajectories)
+        if in_conflict is not None:
+            warn(f"{self._caller}.fit: {in_conflict}; give x_dot per unit of t.", DataWarning)
+            problems = (in_conflict, *self.field_.fit_info.problems)
+            self.field_ = self.field_.with_fit_info(problems=problems)
         self._warn_of_problems("fit")
         self._warn_of_outliers(trajectories)
         self._warn_of_computed_columns(trajectories)

@@ -31,6 +31,7 @@ from fim_dynsys.estimation.happenings import read_begins
 from fim_dynsys.estimation.known import Known
 from fim_dynsys.estimation.summary import Summary, summarise
 from fim_dynsys.estimation.switches import timing
+from fim_dynsys.estimation.valleys import with_valley_followed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
@@ -431,7 +432,7 @@ class EquationsModel(EstimatedModel):
         switches = timing(described.equations, problem.fixed)
         fit = fit_problem(problem, described.shown, self.n_starts, self.seed)
         if fit is not None and fit.problem is problem:
-            fit = with_switches_moved(fit, switches)
+            fit = with_valley_followed(with_switches_moved(fit, switches))
         summary = None if fit is None else summarise(described, fit)
         if described.shown is None and (summary is None or _is_poor(summary)):
             starts = grown(self._caller, problem, trajectories, columns, errors, self.start)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fim_dynsys.errors import DataWarning, warn
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Inference, Judge
@@ -119,8 +118,8 @@ def check_rates(caller: str, names: Sequence[str], rates: Sequence[np.ndarray]) 
     )
 
 
-def warn_of_units(caller: str, trajectories: Trajectories, rates: Sequence[np.ndarray]) -> None:
-    """DataWarning where well sampled states change by a multiple of the integrals of their rates (n, d).
+def in_other_units(trajectories: Trajectories, rates: Sequence[np.ndarray]) -> str | None:
+    """Which well sampled states change by a multiple of the integrals of their rates (n, d); None for none.
 
     Such rates have another unit of time, or another sign.
     """
@@ -139,13 +138,12 @@ def warn_of_units(caller: str, trajectories: Trajectories, rates: Sequence[np.nd
     with np.errstate(all="ignore"):
         other = (ratio < 0.0) | (np.abs(np.log(np.abs(ratio))) > _OTHER_UNIT)
     other &= dense & (explained > _EXPLAINED)
-    if other.any():
-        said = [
-            f"{name} changes {ratio[k]:.3g} times as fast"
-            for k, name in enumerate(trajectories.state_names)
-            if other[k]
-        ]
-        warn(f"{caller}: {', '.join(said)} as x_dot says; give x_dot per unit of t.", DataWarning)
+    said = [
+        f"{name} changes {ratio[k]:.3g} times as fast"
+        for k, name in enumerate(trajectories.state_names)
+        if other[k]
+    ]
+    return f"{', '.join(said)} as x_dot says" if said else None
 
 
 def _summed(parts: Sequence[np.ndarray], span: int) -> np.ndarray:

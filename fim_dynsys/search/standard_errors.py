@@ -23,6 +23,7 @@ from fim_dynsys.search.pruning import refine
 from fim_dynsys.trajectories.container import Trajectories
 
 _CONFIRMED = 3.0  # errors: numbers that a fit moves further are not those of a fit
+_VAGUE = 0.1  # share of a number that its error is, from which on windows of the record are asked, too
 _STEP = 1e-6  # of difference quotients by numbers that are of order 1 in the units of a search
 
 
@@ -180,11 +181,27 @@ def _root(candidate: Candidate, observations: Observations) -> np.ndarray | None
     """Root (q, q) of the covariance of the numbers of a search, see `parameter_roots`."""
     if not len(candidate.parameters):
         return None
-    for segments in ((5, 1), (window_count(observations),)):
-        found, fit = refine(observations, candidate, observations.path, segments)
-        if np.isfinite(fit.misfit) and np.isfinite(found.parameters).all():
-            root = parameter_roots(fit, observations.n_values)
-            moved = found.parameters - candidate.parameters
-            if (np.abs(moved) <= _CONFIRMED * np.linalg.norm(root, axis=0)).all():
-                return root
-    return None
+    root = _confirmed(candidate, observations, (5, 1))
+    if root is not None and _relative(root, candidate) <= _VAGUE:
+        return root
+    in_windows = _confirmed(candidate, observations, (window_count(observations),))
+    if root is None or in_windows is None:
+        return root if in_windows is None else in_windows
+    # Whole records say more than windows of them, unless chaos leaves nothing of it but rounding.
+    return in_windows if _relative(in_windows, candidate) < 0.5 * _relative(root, candidate) else root
+
+
+def _confirmed(candidate: Candidate, observations: Observations, segments: tuple) -> np.ndarray | None:
+    """The root of a fit in so many pieces; None where that moves the numbers beyond their errors."""
+    found, fit = refine(observations, candidate, observations.path, segments)
+    if not (np.isfinite(fit.misfit) and np.isfinite(found.parameters).all()):
+        return None
+    root = parameter_roots(fit, observations.n_values)
+    moved = np.abs(found.parameters - candidate.parameters)
+    return root if (moved <= _CONFIRMED * np.linalg.norm(root, axis=0)).all() else None
+
+
+def _relative(root: np.ndarray, candidate: Candidate) -> float:
+    """The median error, as a share of its number."""
+    errors = np.linalg.norm(root, axis=0)
+    return float(np.median(errors / np.maximum(np.abs(candidate.parameters), errors * 1e-3)))

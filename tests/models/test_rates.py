@@ -8,6 +8,7 @@ import pytest
 import fim_dynsys
 from fim_dynsys import Trajectories
 from fim_dynsys.errors import DataWarning, FitWarning, IgnoredInputWarning
+from fim_dynsys.fields.frame import Trust
 
 PREY = fim_dynsys.SymbolicField(["1.1*x - 0.4*x*y", "0.1*x*y - 0.4*y"], {}, state_names=["x", "y"])
 TRUE = np.array([1.1, -0.4, -0.4, 0.1])
@@ -126,13 +127,15 @@ def test_rates_in_units_in_which_squares_overflow_do_not_end_in_an_error_of_lapa
     assert np.isfinite(model.coefficients()).all()
 
 
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")
 @pytest.mark.parametrize("noise", [0.001, 0.03])  # with which neighbours differ by less than their noise
 @pytest.mark.parametrize("unit", [60.0, 1.0 / 60.0, -1.0])
 def test_rates_in_another_unit_of_time_are_said(unit, noise):
     t = np.linspace(0.0, 6.0, 121)
     x = 2.0 * np.exp(-0.5 * t) + noise * np.random.default_rng(0).normal(size=len(t))
     with pytest.warns(DataWarning, match="x0 changes .* times as fast as x_dot says; give x_dot per unit"):
-        fim_dynsys.load("sindy-strong").fit(x, t, x_dot=-0.5 * unit * x)
+        model = fim_dynsys.load("sindy-strong").fit(x, t, x_dot=-0.5 * unit * x)
+    assert model.field_.fit_info.trust is Trust.LOW
 
 
 def test_rates_of_coarse_samples_are_not_compared():

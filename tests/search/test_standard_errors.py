@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import fim_dynsys
 from fim_dynsys.fields.dictionary import DictionaryField
@@ -153,3 +154,21 @@ def test_auto_and_the_symbolic_search_print_errors():
     for name, parameters in (("auto", {"effort": "fast"}), ("symbolic", {"effort": "quick"})):
         model = fim_dynsys.load(name, **parameters).fit(x, T)
         assert all("±" in text for text in model.equations(errors=True))
+
+
+def test_errors_of_a_noise_free_chaotic_record_are_not_of_rounding():
+    """Over thirty units of Lorenz's time -10 came with an error of 15: chaos left nothing else."""
+    t = np.linspace(0.0, 30.0, 3000)
+    path = solve_ivp(
+        lambda _, s: [10 * (s[1] - s[0]), s[0] * (28 - s[2]) - s[1], s[0] * s[1] - 8 / 3 * s[2]],
+        (0.0, 30.0),
+        [1.0, 1.0, 20.0],
+        t_eval=t,
+        rtol=1e-10,
+        atol=1e-12,
+    ).y.T
+    field = StrongSINDy().fit(path, t).field_
+    table = field.to_dataframe()
+    true = np.array([-10, 10, 28, -1, -1, -8 / 3, 1])
+    np.testing.assert_allclose(np.sort(table["coefficient"]), np.sort(true), rtol=1e-4)
+    assert (table["standard_error"] < 0.01 * table["coefficient"].abs()).all()

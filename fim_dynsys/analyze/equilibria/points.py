@@ -42,8 +42,9 @@ def fixed_points(
     dimensions) every small cell in which all components of the field may vanish. The zeros are merged and
     their topological indices compared with the degree of the field on the region's boundary; where the two
     differ, the parts of the region that contradict are searched again. A pair of zeros with opposite indices
-    can be missed without a mismatch. From four dimensions on there is no check; there the search goes on,
-    within its budget, until hardly a zero was met only once, and estimates how many were missed.
+    can be missed without a mismatch, and from four dimensions on there is no check. So the search goes on,
+    within its budget, until hardly a zero was met only once, and estimates how many were missed. States that
+    stay at 0, such as absent species, are 0 in half of additional starts.
 
     Parameters
     ----------

@@ -64,8 +64,8 @@ class FixedPoints(Result):
     non_finite : int
         Starting points at which the field was not finite.
     missed : float or None
-        From four dimensions on, a lower bound of how many zeros were not met, estimated from how many were
-        met once and twice; None below, where indices are checked.
+        A lower bound of how many zeros were not met, estimated from how many were met once and twice. None
+        where no more are expected and indices are checked, in up to three dimensions.
     draws : DrawnPoints or None
         The points in fields drawn from the posterior; None for a field without one. A slow point is there
         where a draw has a zero.

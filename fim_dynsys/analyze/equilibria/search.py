@@ -22,7 +22,7 @@ from fim_dynsys.analyze.equilibria.newton import (
     refine,
 )
 from fim_dynsys.analyze.equilibria.result import MISSED, FixedPoints, PointStatus
-from fim_dynsys.analyze.equilibria.seeding import starting_points
+from fim_dynsys.analyze.equilibria.seeding import even_points, starting_points
 from fim_dynsys.analyze.jumps import described, discontinuities_within
 from fim_dynsys.analyze.results import (
     SUPPORTED,
@@ -54,7 +54,7 @@ _SPACING = 0.1
 _MOST_REPRESENTATIVES = 16  # zeros that stand for a continuum
 _MOST_IN_VALLEY = 64  # starts that go on by full steps: 4,096 of the budget
 _MOST_MINIMA = 64  # polishing costs some 8 (4 d + 2) points each: in the plane 5,000 of the budget in all
-_CHECKED = 3  # dimensions up to which indices tell what was missed; beyond, how often zeros were met
+_CHECKED = 3  # dimensions up to which indices tell what was missed; beyond, only how often zeros were met
 _MET = 1e-4  # lengths within which iterations have ended at the same zero
 _BEYOND_EDGE = 1e-6  # lengths from a zero within which a field that is undefined there has its edge at it
 _FINER_FROM_EDGE = 1e-8 / 256  # step of the second of two one-sided differences, in lengths
@@ -98,8 +98,10 @@ class Search:
         self.refine(starting_points(self.meter, self.region, n_seeds, seed))
         if self.meter.undefined:
             self._add_edges(seed)
-        if self.region.dim > _CHECKED and not self.conserving:
+        if not self.conserving:
             self._until_met(seed)
+        if self.region.dim == 1:
+            self._add_crossings()
         self.balance = self.checker.balance(self.roots.x, self.measure())
         for attempt in range(_SEED_ROUNDS):
             if self.balance.check is not IndexCheck.MISMATCH or self.meter.exhausted:
@@ -107,8 +109,6 @@ class Search:
             starts = self.checker.where_missed(self.balance.box, self.roots.x, self.index, seed + 1 + attempt)
             more = self.region.sobol(4 ** (attempt + 1) * 16, seed + 1 + attempt)
             self.refine(np.concatenate([starts, more]))
-            self.balance = self.checker.balance(self.roots.x, self.measure())
-        if self.region.dim == 1 and self.balance.check is IndexCheck.MISMATCH and self._add_crossings():
             self.balance = self.checker.balance(self.roots.x, self.measure())
         vague = self.balance.check is IndexCheck.MISMATCH or self.balance.reason == NO_DEGREE
         # Newton's method on the steps of a staircase uses the budget up; to see them costs a tenth or less.
@@ -138,11 +138,13 @@ class Search:
         found = Refined(x, residual, np.zeros(len(x)), slope, np.zeros(len(x), dtype=int))
         self.roots = self._distinct(_joined(found, self.roots))
 
-    def _add_crossings(self) -> bool:
-        """Whether zeros on the line were added that Newton's method does not reach: vertical tangents.
+    def _add_crossings(self) -> None:
+        """Add zeros on the line that Newton's method does not reach, such as those with vertical tangents.
 
         They lie where the field changes its sign, and are found by bisection; jumps and poles are left out.
         """
+        if not self.meter.affords(2 * _ON_THE_LINE):
+            return
         x = np.linspace(self.region.low, self.region.high, _ON_THE_LINE)
         f = self.meter.rhs(x)[:, 0]
         known = np.sort(self.roots.x[:, 0])
@@ -162,7 +164,6 @@ class Search:
         n = len(place)
         found = Refined(place, residual, np.zeros(n), np.ones(n), np.zeros(n, dtype=int))
         self.roots = self._distinct(_joined(found, self.roots))
-        return n > 0
 
     def _until_met(self, seed: int) -> None:
         """Start from as many points again until few zeros seem to be missed."""
@@ -172,9 +173,11 @@ class Search:
             self.missed = self._estimate()
             continuum = np.mean(self.roots.slope <= _SINGULAR) > _MOSTLY if len(self.roots.x) else False
             if self.missed < MISSED or continuum or not self.meter.affords(self.seeds):
-                return
+                break
             seed += 1
-            self.refine(self.region.sobol(self.seeds, seed))
+            self.refine(even_points(self.meter, self.region, self.seeds, seed))
+        if self.region.dim <= _CHECKED and self.missed < MISSED:
+            self.missed = None  # the indices say more
 
     def _estimate(self) -> float:
         """Chao's lower bound of the number of zeros in the region that no iteration ended at."""
@@ -197,7 +200,7 @@ class Search:
         ended = refine(self.meter, starts, self.scales, self.around)
         self.non_finite += ended.non_finite
         self.iterations += ended.iterations
-        self.met += [ended.x[ended.is_root]] if self.region.dim > _CHECKED else []
+        self.met.append(ended.x[ended.is_root])
         valley = ended.x[ended.in_valley][:_MOST_IN_VALLEY]
         beyond = full_steps(self.meter, valley, self.around, self.scales)
         found = refine(self.meter, beyond, self.scales, self.around)

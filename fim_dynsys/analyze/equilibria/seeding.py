@@ -13,6 +13,7 @@ from fim_dynsys.trajectories.container import Trajectories
 _CELLS = {1: (256, 3), 2: (32, 2), 3: (12, 1)}
 _MOST_CELLS = 600  # each is a start, and its halving takes 3^d points: at most 16,200 in space
 _SEEDS = (64, 256)  # Sobol points per dimension: with cells to start from besides, and without
+_TRIED = 8  # points at which a state of 0 must be at rest: fewer rates vanish by chance
 _MOST_DATA = 64  # as many as Sobol points in one dimension: data must not take the search over
 
 
@@ -33,10 +34,52 @@ def starting_points(meter: Meter, region: Region, n_seeds: int | None, seed: int
     Returns
     -------
     ndarray (n, d)
-        The Sobol points, up to 64 observed states, and the centres of the cells of `candidate_cells`.
+        Those of `even_points`, up to 64 observed states, and the centres of the cells of `candidate_cells`.
     """
-    even = region.sobol(_SEEDS[region.dim > 3] * region.dim if n_seeds is None else n_seeds, seed)
+    count = _SEEDS[region.dim > 3] * region.dim if n_seeds is None else n_seeds
+    even = even_points(meter, region, count, seed)
     return np.concatenate([even, _observed(meter.field.context, region), candidate_cells(meter, region)])
+
+
+def even_points(meter: Meter, region: Region, n: int, seed: int) -> np.ndarray:
+    """Scrambled Sobol points, and as many more with some states at 0 where these stay there.
+
+    A species that is absent remains so. Newton's method keeps such states at 0, and finds equilibria there
+    that attract few other starts: of 64 in six dimensions, 45 in a box of three times their size.
+
+    Parameters
+    ----------
+    meter : Meter
+        The field.
+    region : Region
+        Where to search.
+    n : int
+        Number of Sobol points.
+    seed : int
+        Of their scrambling, and of the choice of states.
+
+    Returns
+    -------
+    ndarray (n, d) or (2 n, d)
+    """
+    even = region.sobol(n, seed)
+    absorbing = _absorbing(meter, region)
+    if not absorbing.any():
+        return even
+    chosen = np.random.default_rng(seed).random(even.shape) < 0.5
+    return np.concatenate([even, np.where(chosen & absorbing, 0.0, even)])
+
+
+def _absorbing(meter: Meter, region: Region) -> np.ndarray:
+    """Which states (d,) stay at 0 once they are there, at all of a few points that were tried."""
+    d = region.dim
+    possible = (region.low <= 0.0) & (region.high >= 0.0)
+    if not possible.any() or not meter.affords(_TRIED * d):
+        return np.zeros(d, dtype=bool)
+    x = np.tile(region.sobol(_TRIED, 0), (d, 1, 1))
+    x[np.arange(d), :, np.arange(d)] = 0.0
+    rates = meter.rhs(x.reshape(-1, d)).reshape(d, _TRIED, d)
+    return possible & (rates[np.arange(d), :, np.arange(d)] == 0.0).all(axis=1)
 
 
 def _observed(context: Trajectories | None, region: Region) -> np.ndarray:
