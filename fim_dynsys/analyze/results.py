@@ -587,7 +587,7 @@ def scales_within(field: VectorField, region: Region) -> Scales:
 
 
 def with_steps(field: VectorField, scales: Scales) -> VectorField:
-    """The field, or one that knows its scales where differences for its Jacobian have steps of no known size.
+    """The field, or one that knows its scales where it is differenced with steps of no known size.
 
     Parameters
     ----------
@@ -601,9 +601,11 @@ def with_steps(field: VectorField, scales: Scales) -> VectorField:
     VectorField
         Without context or region where it is not the field itself.
     """
-    if field.frame.length is not None or has_exact_jacobian(field):
+    exact = has_exact_jacobian(field)
+    if field.frame.length is not None or (exact and type(field)._directional is not VectorField._directional):
         return field
-    return CallableField(field, field.dim, state_names=field.state_names, scales=scales)
+    jac = field.jacobian if exact else None
+    return CallableField(field, field.dim, jac, state_names=field.state_names, scales=scales)
 
 
 def has_exact_jacobian(field: VectorField) -> bool:

@@ -54,7 +54,7 @@ class CountedField(VectorField):
 
     def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
         self.points += len(x)
-        return self.inner._directional(x, directions)
+        return self._differentiable._directional(x, directions)
 
     def _support(self, x: np.ndarray) -> np.ndarray:
         return self.inner._support(x)

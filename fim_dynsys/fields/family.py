@@ -45,9 +45,12 @@ class FieldFamily(abc.ABC):
         Box in which the fields are meant to be used.
     scales : Scales or None
         Length, speed and time scale shared by the fields; None where nothing is known.
+    knows_dp : bool
+        Whether `dp` is exact, or differenced with steps of a known scale of the parameter.
     """
 
     smooth = True
+    knows_dp = True
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class FieldFamily(abc.ABC):
         *,
         jac: Rates | None = None,
         dp: Rates | None = None,
-        parameter_scale: float = 1.0,
+        parameter_scale: float | None = None,
         **kwargs: Any,
     ) -> FieldFamily:
         """Family of a function.
@@ -91,12 +94,13 @@ class FieldFamily(abc.ABC):
             Name of the parameter.
         jac : callable, optional
             ``jac(x (n, d), p) -> (n, d, d)`` with ``[:, i, j] = d f_i / d x_j``; without it, fourth-order
-            central differences, with steps relative to the region's size where there is one.
+            central differences, with steps relative to the region's size, or else to the lengths on which an
+            analysis finds the family to bend.
         dp : callable, optional
             ``dp(x (n, d), p) -> (n, d)``, the derivative by p; without it, fourth-order central differences
             with steps relative to `parameter_scale`.
-        parameter_scale : float
-            Size of a typical change of p.
+        parameter_scale : float, optional
+            Size of a typical change of p; default 1, or a share of the range in which an analysis looks.
         **kwargs
             ``state_names`` and ``scales`` as for `VectorField`; ``region``, a Region or what makes one.
 
@@ -242,7 +246,7 @@ class _CallableFamily(FieldFamily):
         parameter: str,
         jac: Rates | None,
         dp: Rates | None,
-        parameter_scale: float,
+        parameter_scale: float | None,
         **kwargs: Any,
     ):
         if not callable(fn) or not all(part is None or callable(part) for part in (jac, dp)):
@@ -250,11 +254,12 @@ class _CallableFamily(FieldFamily):
         for part in (fn, jac, dp):
             if part is not None:
                 check_arguments("from_callable", part, ("x", "p"))
-        if not 0 < parameter_scale < np.inf:
+        if parameter_scale is not None and not 0 < parameter_scale < np.inf:
             raise ValueError(f"from_callable: expected a positive parameter_scale, got {parameter_scale}.")
         super().__init__(dim, parameter, **kwargs)
         self._fn, self._jac_fn, self._dp_fn = fn, jac, dp
-        self._parameter_scale = float(parameter_scale)
+        self._parameter_scale = 1.0 if parameter_scale is None else float(parameter_scale)
+        self.knows_dp = dp is not None or parameter_scale is not None
 
     def _at(self, p: float) -> VectorField:
         jac = self._jac_fn

@@ -144,6 +144,8 @@ class FieldPlane:
 class _PlaneFamily(FieldFamily):
     """The fields of a plane at one value of its second parameter."""
 
+    knows_dp = False
+
     def __init__(self, plane: FieldPlane, q: float):
         field = plane.at(0.0, q)
         super().__init__(

@@ -22,7 +22,9 @@ from fim_dynsys.analyze.results import (
     labels,
     progress_bar,
     resolve_region,
+    scales_within,
     unwrap,
+    with_steps,
 )
 from fim_dynsys.analyze.tracing.equations import ROOT, Equations
 from fim_dynsys.errors import check_number, check_positive, check_whole, renamed
@@ -281,7 +283,7 @@ class _System:
         exact = isinstance(members, int) and field.draws(1) is None and field.context is None
         chosen = EnsembleField([field]) if exact else drawn_fields(field, members, seed, "tipping")
         box = resolve_region(field, region, "tipping")
-        families = tuple(_constant(member) for member in chosen)
+        families = tuple(_constant(member, box) for member in chosen)
         own = labels(field)
         return cls(
             tuple(family.at for family in families),
@@ -342,7 +344,8 @@ class _System:
         away = np.zeros(len(rest), dtype=bool)
         for k, (field, x) in enumerate(zip(self.fields(0.0), rest, strict=True)):
             if np.isfinite(x).all():
-                values = np.linalg.eigvals(field.jacobian(x[None])[0])
+                steady = with_steps(field, scales_within(field, self.region))
+                values = np.linalg.eigvals(steady.jacobian(x))
                 away[k] = values.real.max() > AXIS * np.abs(values).max()
         return away
 
@@ -372,12 +375,13 @@ class _System:
         return rest
 
 
-def _constant(field: VectorField) -> FieldFamily:
+def _constant(field: VectorField, region: Region) -> FieldFamily:
     """A field as a family whose parameter changes nothing."""
+    steady = with_steps(field, scales_within(field, region))
     return FieldFamily.from_callable(
         lambda x, p: field(x),
         field.dim,
-        jac=lambda x, p: field.jacobian(x),
+        jac=lambda x, p: steady.jacobian(x),
         state_names=field.state_names,
         scales=field.scales,
     )

@@ -23,20 +23,28 @@ from fim_dynsys.analyze.bifurcation.cycle_branches import (
     passes_through,
 )
 from fim_dynsys.analyze.bifurcation.normal_forms import (
+    at_kink,
     crossing_tangent,
     has_double_zero,
-    is_differenced,
     on_continuum,
     smooth_lyapunov_coefficient,
     solve_branch_point,
     solve_fold,
     solve_hopf,
-    with_finer_steps,
 )
 from fim_dynsys.analyze.bifurcation.on_levels import reduced
 from fim_dynsys.analyze.cycles.periodic import LimitCycles
+from fim_dynsys.analyze.lengths import SizedFamily, with_lengths
 from fim_dynsys.analyze.levels import LevelLike
-from fim_dynsys.analyze.results import Effort, FieldLike, RegionLike, progress_bar, resolve_region, unwrap
+from fim_dynsys.analyze.results import (
+    Effort,
+    FieldLike,
+    RegionLike,
+    has_exact_jacobian,
+    progress_bar,
+    resolve_region,
+    unwrap,
+)
 from fim_dynsys.analyze.tracing.branches import (
     Bifurcation,
     BifurcationKind,
@@ -78,6 +86,7 @@ _LANDED = 1e-9  # share of the least real part of eigenvalues that is left after
 _TURNS = 1e-3  # of the largest eigenvalue: the imaginary part of one that is not rounding
 _BOTH_VANISH = 1e-6  # eigenvalues, times the time scale of the field, of which two vanish at once
 _SHORTER = 0.8  # of steps: a point within those of a kink stays so
+_OF_STATE = 1e-3  # of a state: differences have no shorter steps, see `VectorField`
 _SMOOTH = 1e-7  # in units of the region: that near are points of two steps where there is no kink
 _KINK = 1e-4  # share of the usual steps at a kink: it leaves an error of 1e-7 lengths, rounding one of 1e-9
 _VANISHING = 1e-7  # scaled Lyapunov coefficient, or smallest distance |Re lambda|, that is taken for zero
@@ -406,10 +415,10 @@ class _Curve(Problem):
         """
         found, residual = solve(self.equations, u)
         x, p = self.equations.unscaled(found[:-1], found[-1])
-        if not is_differenced(self.equations.family.at(p)):
+        if has_exact_jacobian(self.equations.family.at(p)):
             return found, residual
         try:
-            whole, part = (solve(self._with_steps(x, share), found)[0] for share in (1.0, _SHORTER))
+            whole, part = (solve(self._with_steps(x, p, share), found)[0] for share in (1.0, _SHORTER))
         except FloatingPointError:
             return found, residual
         if np.linalg.norm(whole - part) < _SMOOTH:
@@ -418,10 +427,14 @@ class _Curve(Problem):
         rest = float(np.abs(self.equations.values(kink)).max())
         return (kink, rest) if rest < EXACT else (found, residual)
 
-    def _with_steps(self, x: np.ndarray, share: float) -> Equations:
+    def _with_steps(self, x: np.ndarray, p: float, share: float) -> Equations:
         """The equations, differenced with steps that are a share of the usual ones near a state."""
-        fine = copy(self.equations)
-        fine.family = _FineFamily(self.equations.family, x, share)
+        fine, equations = copy(self.equations), self.equations
+        known = equations.differentiable.at(p).frame.length
+        lengths = share * (equations.unit if known is None else np.maximum(known, _OF_STATE * np.abs(x)))
+        fine.differentiable = SizedFamily(
+            equations.family, lambda field: with_lengths(field, lengths), equations.width
+        )
         return fine
 
     def _hopf(self, located: Point, before: Point, near: float) -> list[tuple[Point, Bifurcation]]:
@@ -437,11 +450,11 @@ class _Curve(Problem):
         u, omega, residual = solve_hopf(self.equations, located.u, eigenvalue)
         _demand(np.linalg.norm(u - located.u) < near)
         x, p = self.equations.unscaled(u[:-1], u[-1])
-        coefficient = smooth_lyapunov_coefficient(self.equations.family.at(p), x)
+        lengths = self.equations.unit
+        coefficient = smooth_lyapunov_coefficient(self.equations.differentiable.at(p), x, lengths)
         if coefficient is None:  # a kink: the Jacobian is known as well as its steps are short
-            u, omega, residual = solve_hopf(self._with_steps(x, _KINK), u, eigenvalue)
-        size = np.mean(self.equations.unit) ** 2
-        vanishes = coefficient is not None and abs(coefficient) * size < _VANISHING
+            u, omega, residual = solve_hopf(self._with_steps(x, p, _KINK), u, eigenvalue)
+        vanishes = coefficient is not None and abs(coefficient) * np.mean(lengths) ** 2 < _VANISHING
         return [
             self._event(
                 located,
@@ -470,20 +483,6 @@ class _Curve(Problem):
         support = self.equations.support(x, p)
         event = Bifurcation(kind, p, x, float(residual), info.eigenvalues, support, **more)
         return replace(exact, info=info), event
-
-
-class _FineFamily(FieldFamily):
-    """A family whose Jacobians are differenced with steps of a share of the usual ones near a state."""
-
-    def __init__(self, family: FieldFamily, x: np.ndarray, share: float) -> None:
-        super().__init__(family.dim, family.parameter, state_names=family.state_names, scales=family.scales)
-        self._family, self._x, self._share = family, x, share
-
-    def _at(self, p: float) -> VectorField:
-        return with_finer_steps(self._family.at(p), self._x, self._share)
-
-    def _dp(self, x: np.ndarray, p: float) -> np.ndarray:
-        return self._family.dp(x, p)
 
 
 def _has_pair(eigenvalues: np.ndarray) -> bool:
@@ -535,7 +534,7 @@ class _Explorer:
                 iterations=self.iterations,
                 points=equations.points,
                 budget=self.budget,
-                exhausted=any(BranchEnd.BUDGET in branch.ends for branch in branches),
+                exhausted=any({BranchEnd.POINTS, BranchEnd.BUDGET} & {*branch.ends} for branch in branches),
             ),
             parameter=equations.family.parameter,
             p_range=(equations.low, equations.high),
@@ -735,9 +734,11 @@ class _Explorer:
         self.branches += [circle.branch for circle in circles.values() if circle is not None]
 
     def _explained(self, end: BranchEnd, last: Point) -> BranchEnd:
-        """The end of a branch, where it is a continuum of equilibria that lets no step converge."""
-        stuck = end is BranchEnd.STEP and on_continuum(self.equations, last.u)
-        return BranchEnd.CONTINUUM if stuck else end
+        """The end of a branch, where it is a continuum or a kink that lets only short steps converge."""
+        if end is BranchEnd.STEP and on_continuum(self.equations, last.u):
+            return BranchEnd.CONTINUUM
+        stuck = end in (BranchEnd.STEP, BranchEnd.POINTS)
+        return BranchEnd.KINK if stuck and at_kink(self.equations, last.u) else end
 
     def _is_new(self, point: Point, event: Bifurcation) -> bool:
         """Whether an event is no branch point known from another branch; its tangents are noted."""

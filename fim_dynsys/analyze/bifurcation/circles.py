@@ -59,7 +59,7 @@ def circle_from(equations: Equations, u: np.ndarray, n_unstable: int) -> Circle 
             if _equilibrium(equations, u, plane, place, u) is None:
                 return None
     points, guess = [u], u
-    end = BranchEnd.BUDGET
+    end = BranchEnd.POINTS
     while len(points) <= _MOST_POINTS:
         found = _equilibrium(equations, u, plane, np.array([_STEP * len(points), 0.0]), guess)
         if found is None:

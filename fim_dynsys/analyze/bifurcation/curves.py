@@ -286,7 +286,7 @@ class _CurveProblem(Problem):
                 continue
             if kind is BifurcationKind.GENERALIZED_HOPF and not _vanishes(before, located):
                 continue
-            coefficients = _coefficients(kind, self.system.plane.at(p, q), x)
+            coefficients = _coefficients(kind, self.system.at(p, q), x)
             residual = located.info.residual
             found.append((located, CodimensionTwo(kind, p, q, x, values, residual, coefficients)))
         return found
@@ -393,8 +393,8 @@ class _Hopfs(_CurveProblem):
         """First Lyapunov coefficient; near a double zero, where it loses its digits, the latest one."""
         if u[self.d] < _SLOW:
             return self.lyapunov
-        z = self.z(u)
-        return first_lyapunov_coefficient(self.system.field(z), self.system.unscaled(z)[0])
+        x, p, q = self.system.unscaled(self.z(u))
+        return first_lyapunov_coefficient(self.system.at(p, q), x)
 
     def margins(self, point: Point) -> dict[BranchEnd, float]:
         return super().margins(point) | {BranchEnd.DOUBLE_ZERO: float(point.u[self.d])}

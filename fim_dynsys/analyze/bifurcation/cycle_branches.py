@@ -137,7 +137,7 @@ def _followed_implicitly(
     """Times and states of a stable cycle at the steps of an implicit integrator, from where it is slowest."""
     from scipy.integrate import solve_ivp  # deferred, as most cycles need none
 
-    field, length = equations.family.at(p), equations.length
+    field, length = equations.differentiable.at(p), equations.length
     slowest = states[np.linalg.norm(field(states) / length, axis=1).argmin()]
     with np.errstate(all="ignore"):
         path = solve_ivp(
@@ -182,7 +182,7 @@ def follow_beyond(
     for branch in known:
         for place, limit in enumerate(branch.limits):
             end, latest = branch.ends[place], branch.p[-_LATEST:] if place else branch.p[:_LATEST]
-            stuck = end is BranchEnd.BUDGET and np.ptp(latest) < upright
+            stuck = end in (BranchEnd.POINTS, BranchEnd.BUDGET) and np.ptp(latest) < upright
             if (end is BranchEnd.ACCURACY or stuck) and limit is None:
                 lost.append(float(branch.p[-place]))
     found: list[Branch] = []

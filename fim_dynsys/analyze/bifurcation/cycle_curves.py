@@ -119,8 +119,7 @@ class _CycleCurve(Cycles):
         assert branch.phases is not None
         equations = Equations(system.plane.family(system.q_first), system.p_range, system.region)
         equations.centre, equations.length = system.centre[:-2], system.size[:-2]
-        equations.unit = equations.length
-        equations.time = system.time
+        equations.reach, equations.unit, equations.time = equations.length, system.unit, system.time
         self.system, self.kind = system, kind
         self.along = np.zeros(2)
         super().__init__(equations, branch.phases[number][:: self.degree])
@@ -186,7 +185,7 @@ class _CycleCurve(Cycles):
         self._count(len(x))
         length = self.equations.length
         scale = self.equations.time * length / length[:, None]
-        return self.system.plane.at(*self._parameters(u)).jacobian(x) * scale
+        return self.system.at(*self._parameters(u)).jacobian(x) * scale
 
     def _batch(self, u: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         by_parameters = []

@@ -97,7 +97,7 @@ def _passed(equations: Equations, orbit: np.ndarray, p: float) -> list[tuple[np.
         x, _ = equations.unscaled(u[:-1], u[-1])
         if not (residual < ROOT and np.abs((x - nearest) / equations.length).max() < _NEAR * size):
             continue
-        rates = np.linalg.eigvals(equations.family.jacobian(x, p)).real
+        rates = np.linalg.eigvals(equations.differentiable.jacobian(x, p)).real
         if rates.min() < 0 < rates.max():
             found.append((x, 1.0 / float(np.abs(rates).min())))
     return found

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fim_dynsys.analyze.lengths import with_lengths
 from fim_dynsys.analyze.tracing.equations import Equations
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.callable import CallableField
-from fim_dynsys.fields.frame import Scales
 
 _EPS = np.finfo(float).eps
 _ORTHOGONAL = 1e-6  # cosine of null vectors at a double zero: differences leave them known to 1e-8
@@ -16,6 +15,8 @@ _CLOSER, _GROWS = 0.25, 2.0  # steps of second derivatives, and their growth whe
 # Of a continuum: singular value of its Jacobian, which differences leave; corrections and residual of a
 # neighbour, where a cubic would leave 1e-6.
 _SINGULAR, _CORRECTIONS_ACROSS, _ACROSS = 1e-6, 4, 1e-9
+_BESIDE = 2e-3  # lengths to both sides of a kink, out of reach of differences
+_JUMPS = 0.02  # of the Jacobian: its least jump at a kink
 _MAX_ITERATIONS = 12  # from a located sign change some four are enough; more mean that it leads elsewhere
 
 
@@ -214,6 +215,21 @@ def _equilibrium_across(equations: Equations, u: np.ndarray, along: np.ndarray, 
     return bool(near and np.abs(equations.values(moved)).max() < _ACROSS)
 
 
+def at_kink(equations: Equations, u: np.ndarray) -> bool:
+    """Whether the Jacobian jumps next to scaled unknowns u (d + 1,), where a branch may turn sharply.
+
+    The change between both sides of a kink does not grow with the distance, as that of a smooth field does.
+    """
+
+    def change(distance: float) -> float:
+        moves = np.diag(distance * equations.unit / equations.length)
+        around = [[equations.jacobian(u + np.append(way, 0.0)) for way in (move, -move)] for move in moves]
+        return max(float(np.abs(ahead - behind).max()) for ahead, behind in around)
+
+    near = change(_BESIDE)
+    return near > _JUMPS * np.abs(equations.jacobian(u)).max() and change(4.0 * _BESIDE) < 2.0 * near
+
+
 def has_double_zero(jac: np.ndarray) -> bool:
     """Whether a singular matrix has a second zero eigenvalue.
 
@@ -328,7 +344,7 @@ def first_lyapunov_coefficient(field: VectorField, x: np.ndarray) -> float:
     return float(np.real(adjoint.conj() @ total) / (2.0 * omega))
 
 
-def smooth_lyapunov_coefficient(field: VectorField, x: np.ndarray) -> float | None:
+def smooth_lyapunov_coefficient(field: VectorField, x: np.ndarray, lengths: np.ndarray) -> float | None:
     """The first Lyapunov coefficient, or None where the field is not smooth enough to have one.
 
     Derivatives by differences of a term like ``|x| x`` grow as their steps shrink, so that two steps tell.
@@ -337,32 +353,16 @@ def smooth_lyapunov_coefficient(field: VectorField, x: np.ndarray) -> float | No
     ----------
     field, x
         As for `first_lyapunov_coefficient`.
+    lengths : ndarray (d,)
+        On which the field varies.
     """
     coefficient = first_lyapunov_coefficient(field, x)
     if not np.isfinite(coefficient):
         return None
-    closer = first_lyapunov_coefficient(with_finer_steps(field, x, _CLOSER), x)
+    closer = first_lyapunov_coefficient(with_lengths(field, _CLOSER * lengths), x)
     grows = not abs(closer) < _GROWS * abs(coefficient)
-    size = abs(coefficient) * float(np.mean(_lengths(field, x))) ** 2
+    size = abs(coefficient) * float(np.mean(lengths)) ** 2
     return None if grows and size > _EPS**0.25 else coefficient  # below, rounding decides
-
-
-def with_finer_steps(field: VectorField, x: np.ndarray, share: float) -> VectorField:
-    """The field, differenced with steps that are a share of its own near a state (d,)."""
-    own = field.scales
-    scales = Scales(share * _lengths(field, x), own.speed, own.time)
-    jac = None if is_differenced(field) else field.jacobian
-    return CallableField(field, field.dim, jac, state_names=field.state_names, scales=scales)
-
-
-def is_differenced(field: VectorField) -> bool:
-    """Whether the Jacobian of a field is made of differences."""
-    return type(field)._jac is VectorField._jac or getattr(field, "has_jacobian", True) is False
-
-
-def _lengths(field: VectorField, x: np.ndarray) -> np.ndarray:
-    known = field.frame.length
-    return np.maximum(1.0, np.abs(x)) if known is None else np.maximum(known, 1e-3 * np.abs(x))
 
 
 def _critical_pair(jac: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

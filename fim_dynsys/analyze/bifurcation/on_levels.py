@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.analyze.conserved import ConservedSums, as_given, conserved_by, conserved_sums, read_sum
 from fim_dynsys.analyze.cycles.periodic import LimitCycles
 from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
-from fim_dynsys.analyze.results import RegionLike, region_of
+from fim_dynsys.analyze.results import RegionLike, has_exact_jacobian, region_of
 from fim_dynsys.analyze.tracing.branches import Bifurcation, Branch, Continuation
 from fim_dynsys.errors import real_array
 from fim_dynsys.fields.base import VectorField
@@ -197,7 +197,7 @@ class LevelFamily(FieldFamily):
             region=region,
             scales=_kept(family.scales, level),
         )
-        self._family, self._level = family, level
+        self._family, self._level, self.knows_dp = family, level, family.knows_dp
 
     def support(self, x: ArrayLike, p: float) -> np.ndarray:
         """Support (...) by data at coordinates (..., d - k)."""
@@ -235,6 +235,7 @@ class TotalFamily(FieldFamily):
             scales=_kept(scales, level),
         )
         self._field, self._level = field, level
+        self.knows_dp = field.frame.length is not None or has_exact_jacobian(field)
 
     def states(self, z: np.ndarray, p: float) -> np.ndarray:
         """States (..., d) of coordinates (..., d - k) where the total is p."""

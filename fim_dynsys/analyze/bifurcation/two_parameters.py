@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fim_dynsys.analyze.lengths import family_lengths, sized
 from fim_dynsys.analyze.results import Result, Table, Variables
 from fim_dynsys.analyze.tracing.branches import BifurcationKind, Branch
 from fim_dynsys.analyze.tracing.curve import BranchEnd
@@ -15,6 +16,7 @@ from fim_dynsys.wording import counted
 
 _STEP = np.finfo(float).eps ** 0.25  # Jacobians known to 1e-11 are differenced with an error of 1e-7
 _ESCAPE = 1e6  # multiple of the length scale beyond which a curve without a region is given up
+_LOOKED_AT = 3  # values of the first parameter between the ends, and states, where lengths are taken from
 _SAME = 1e-4  # scaled distance in which two points of codimension two are one
 
 
@@ -200,7 +202,10 @@ class System:
         states = np.concatenate([branch.x for branch in branches])
         d = states.shape[1]
         ranges = np.sort(np.array([p_range, q_range], dtype=float), axis=1)
-        size = _sizes(states) if region is None else region.size / 2.0
+        family = plane.family(float(q_range[0]))
+        values = np.linspace(ranges[0, 0], ranges[0, 1], _LOOKED_AT + 2)[1:-1].tolist()
+        self.unit = family_lengths(family, values, states[:: max(1, len(states) // _LOOKED_AT)], region)
+        size = _sizes(states, self.unit) if region is None else region.size / 2.0
         self.centre = np.concatenate([np.zeros(d) if region is None else region.centre, ranges[:, 0]])
         self.size = np.concatenate([size, ranges[:, 1] - ranges[:, 0]])
         rates = np.concatenate([_rates(branch) for branch in branches])
@@ -220,7 +225,11 @@ class System:
     def field(self, z: np.ndarray) -> VectorField:
         """The unscaled field at a point's parameters."""
         _, p, q = self.unscaled(z)
-        return self.plane.at(p, q)
+        return self.at(p, q)
+
+    def at(self, p: float, q: float) -> VectorField:
+        """The unscaled field of two values, with steps of differences that suit it."""
+        return sized(self.plane.at(p, q), self.unit)
 
     def value(self, z: np.ndarray) -> np.ndarray:
         """Scaled field (d,)."""
@@ -259,10 +268,10 @@ class System:
         }
 
 
-def _sizes(states: np.ndarray) -> np.ndarray:
-    """Length of each state among states (n, d): one, less only where all are smaller."""
+def _sizes(states: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Length of each state among states (n, d): the unit, less only where all are smaller."""
     largest = np.abs(states).max(axis=0)
-    return np.maximum(min(1.0, float(largest.max())) if largest.max() > ROOT else 1.0, largest)
+    return np.maximum(np.minimum(unit, largest.max()) if (largest > ROOT * unit).any() else unit, largest)
 
 
 def _or_nan(values: np.ndarray | None, curve: BifurcationCurve) -> np.ndarray:

@@ -236,7 +236,8 @@ class Branch:
         ends = []
         for end, limit, place in zip(self.ends, self.limits, (0, -1), strict=True):
             said = "" if limit is None else f" ({limit!r})"
-            if limit is None and end in (BranchEnd.ACCURACY, BranchEnd.BUDGET) and self.period is not None:
+            spent = end in (BranchEnd.ACCURACY, BranchEnd.POINTS, BranchEnd.BUDGET)
+            if limit is None and spent and self.period is not None:
                 said += f" at p = {self.p[place]:.9g}, period {self.period[place]:.5g}"
             ends.append(f"{end.value}{said}")
         return (

@@ -45,6 +45,8 @@ class BranchEnd(enum.StrEnum):
     STEP = "steps became too small"
     CONTINUUM = "equilibria form a continuum"
     CIRCLE = "circle of equilibria shrinks to a point"
+    KINK = "kink of the field"
+    POINTS = "limit of points reached"
     BUDGET = "budget used up"
 
 
@@ -437,6 +439,7 @@ class _Tracer:
                 return result
             step = self._next_step(step, here, there, iterations)
             here = self.problem.refreshed(there)
+        result.end = BranchEnd.POINTS if self.within_budget else BranchEnd.BUDGET
         return result
 
     # ---------------------------------------------------------------- one step

@@ -5,6 +5,7 @@ from copy import copy
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fim_dynsys.analyze.lengths import SizedFamily, family_lengths, sized
 from fim_dynsys.analyze.results import SUPPORTED
 from fim_dynsys.analyze.tracing.curve import BranchEnd
 from fim_dynsys.fields.family import FieldFamily
@@ -16,6 +17,7 @@ ROOT = 1e-9
 _NEWTON_STEPS = 60  # a double root, halved in distance a step, is then at rounding
 _ROUNDING = 1e-12  # of the range of the parameter
 _ESCAPE = 1e6  # multiple of the unit of length beyond which a branch without a region is given up
+_LOOKED_AT = (0.1, 0.5, 0.9)  # of the range: where its lengths are taken from; ends are often special
 _SMALL = 0.1  # of the assumed length: states that stay below it set the length themselves
 
 
@@ -28,8 +30,12 @@ class Equations:
         x = centre + length * scaled x.
     assumed : bool
         Whether the lengths come from the starts alone.
-    unit : ndarray (d,)
+    reach : ndarray (d,)
         The lengths before branches were found to need smaller ones.
+    unit : ndarray (d,)
+        Lengths on which the family varies, see `family_lengths`.
+    differentiable : FieldFamily
+        The family, with steps of differences that suit these lengths and the range.
     width, first : float
         p = first + width * scaled p.
     time : float
@@ -45,19 +51,24 @@ class Equations:
         family: FieldFamily,
         p_range: tuple[float, float],
         region: Region | None,
-        starts: ArrayLike = (1.0,),
+        starts: ArrayLike | None = None,
     ) -> None:
         self.family, self.region = family, region
         self.low, self.high = min(p_range), max(p_range)
         self.first, self.width = p_range[0], p_range[1] - p_range[0]
         self.centre = np.zeros(family.dim) if region is None else region.centre
+        near = np.atleast_2d(self.centre if starts is None else np.asarray(starts, dtype=float))
+        values = [self.low + share * (self.high - self.low) for share in _LOOKED_AT]
+        self.unit = family_lengths(family, values, near, region)
+        self.differentiable = SizedFamily(family, lambda field: sized(field, self.unit), self.width)
+        self.assumed = region is None and family.scales is None
         if region is not None:
             self.length = region.size / 2.0
         elif family.scales is not None:
             self.length = family.scales.length
         else:
-            self.length = np.full(family.dim, max(1.0, np.abs(starts).max()))
-        self.assumed, self.unit = region is None and family.scales is None, self.length
+            self.length = np.full(family.dim, max(self.unit.max(), np.abs(near).max()))
+        self.reach = self.length
         self.time = 1.0 if family.scales is None else family.scales.time
         self.supported_only = False
         self.points = 0
@@ -95,25 +106,24 @@ class Equations:
         """Scaled Jacobian (d, d) by the states."""
         x, p = self.unscaled(u[:-1], u[-1])
         self.points += 1
-        return self.family.jacobian(x, p) * (self.time * self.length / self.length[:, None])
+        return self.differentiable.jacobian(x, p) * (self.time * self.length / self.length[:, None])
 
     def matrix(self, u: np.ndarray) -> np.ndarray:
         """Scaled Jacobian with the derivative by p as last column, (d, d + 1)."""
         x, p = self.unscaled(u[:-1], u[-1])
         self.points += 1
-        by_p = self.family.dp(x, p) * (self.time * self.width / self.length)
+        by_p = self.differentiable.dp(x, p) * (self.time * self.width / self.length)
         return np.column_stack([self.jacobian(u), by_p])
 
     def batch(self, x: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Scaled field (n, d), Jacobian (n, d, d) and derivative by p (n, d) at scaled rows and one p."""
         x, p = self.unscaled(x, p)
         self.points += 3 * len(x)
-        field = self.family.at(p)
         rate = self.time / self.length
         return (
-            field(x) * rate,
-            field.jacobian(x) * (rate[:, None] * self.length),
-            self.family.dp(x, p) * (rate * self.width),
+            self.family(x, p) * rate,
+            self.differentiable.jacobian(x, p) * (rate[:, None] * self.length),
+            self.differentiable.dp(x, p) * (rate * self.width),
         )
 
     def field(self, x: np.ndarray, p: float) -> np.ndarray:
@@ -129,7 +139,7 @@ class Equations:
     def room_in_region(self, x: np.ndarray) -> float:
         """Distance of scaled states (..., d) from the nearest edge of the region; negative outside."""
         if self.region is None:
-            return float((_ESCAPE * self.unit / self.length - np.abs(x)).min())
+            return float((_ESCAPE * self.reach / self.length - np.abs(x)).min())
         return float(1.0 - np.abs(x).max())
 
     def room_in_support(self, x: np.ndarray, p: float) -> dict[BranchEnd, float]:

@@ -389,3 +389,12 @@ def test_correct_field_fits_sparse_samples(noise, capture, fits):
     observed = path + noise * path.std(axis=0) * np.random.default_rng(1).standard_normal(path.shape)
     misfit, _ = residuals(predator_prey(capture), Trajectories.from_arrays(observed, t))
     assert (misfit <= FITS) == fits
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0])
+def test_tipping_starts_from_the_equilibrium_in_any_unit(unit):
+    field = CallableField(lambda x: unit * np.sin(x / unit), 1)
+    box = [(-2 * unit, 8 * unit)]
+    assert analyze.tipping(field, [3 * unit], 5.0, region=box, noise=0.1 * unit, dt=0.05).probability == 0.0
+    with pytest.raises(ValueError, match="stable equilibrium"):
+        analyze.tipping(field, [0.1 * unit], 5.0, region=box)

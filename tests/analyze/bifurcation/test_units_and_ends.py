@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from fim_dynsys import SymbolicField
+from fim_dynsys import FieldFamily, FieldPlane, SymbolicField
 from fim_dynsys.analyze.bifurcation.arclength import continuation
 from fim_dynsys.analyze.bifurcation.curves import bifurcation_curves
+from fim_dynsys.analyze.cycles.periodic import limit_cycles
 from fim_dynsys.analyze.tracing.curve import BranchEnd
 from fim_dynsys.analyze.tracing.equations import Equations
 
@@ -88,6 +89,130 @@ def test_steps_are_short_in_the_parameter_where_states_are_large():
     hill = family(["5000 + 25*r - x + 30*tanh(x - 5000)"], ["x"])
     result = continuation(hill, [4920.0], (-4, 4), p0=-2)
     assert [kind for kind, _ in kinds(result)] == ["LP", "LP"]
+
+
+# ---------------------------------------------------------------------- units of fields that know no length
+
+
+def predator_and_prey(unit, prey=1.0):
+    """Of Rosenzweig and MacArthur: a Hopf point at K = 3, its coefficient times unit^2 is -sqrt(3)/8."""
+
+    def rates(s, K):
+        x, y = s.T / unit / [[1.0], [prey]]
+        eaten = 2 * x * y / (1 + x)
+        return unit * np.stack([x * (1 - x / K) - eaten, prey * (eaten - y)], axis=1)
+
+    return FieldFamily.from_callable(rates, 2, "K")
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e-2, 1e6])
+@pytest.mark.parametrize("boxed", [False, True])
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_hopf_point_is_the_same_in_any_unit(unit, boxed, exact):
+    box = [(-0.1 * unit, 8 * unit)] * 2 if boxed else None
+    prey = predator_and_prey(unit)
+    if exact:
+        texts = [f"x*(1 - x/({unit!r}*K)) - 2*x*y/({unit!r} + x)", f"y*(2*x/({unit!r} + x) - 1)"]
+        prey = SymbolicField(texts, {"K": 2.0}, state_names=["x", "y"]).family("K")
+    found = continuation(prey, [unit, unit / 2], (1.2, 6), box, p0=2.0, cycles=False)
+    (hopf,) = found.bifurcations
+    assert hopf.kind.value == "HB" and hopf.p == pytest.approx(3, abs=1e-8)
+    assert hopf.lyapunov_coefficient * unit**2 == pytest.approx(-np.sqrt(3) / 8, rel=1e-5)
+
+
+@pytest.mark.parametrize("prey", [1e-9, 1e-3, 1e3])
+def test_states_may_have_units_of_their_own(prey):
+    family = predator_and_prey(1e6, prey)
+    (hopf,) = continuation(family, [1e6, 5e5 * prey], (1.2, 6), p0=2.0, cycles=False).bifurcations
+    assert hopf.kind.value == "HB" and hopf.p == pytest.approx(3, abs=1e-8)
+    # Of an eigenvector (1, -i prey / sqrt(3)) of length 1.
+    square = (1 + prey**2 / 3) / (1 + 1 / 3)
+    assert hopf.lyapunov_coefficient * 1e12 * square == pytest.approx(-np.sqrt(3) / 8, rel=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_cycles_found_in_another_unit_are_followed(unit):
+    prey = predator_and_prey(unit)
+    box = [(-0.05 * unit, 8 * unit)] * 2
+    (branch,) = continuation(prey, limit_cycles(prey.at(4.0), box), (2, 4.5), box, p0=4.0).cycles
+    assert branch.p.min() == pytest.approx(3, abs=1e-5) and branch.p.max() == 4.5
+    assert branch.period[branch.p.argmax()] == pytest.approx(14.2287784, rel=1e-7)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e4, 1e9])
+@pytest.mark.parametrize("exact", [False, True])
+def test_states_at_zero_are_as_large_as_where_the_field_bends(unit, exact):
+    """A pitchfork, and van der Pol's Hopf point, whose coefficient times unit^2 is -1/4, from the origin."""
+    if exact:
+        fork = family([f"r*x - x**3/{unit**2!r}"], ["x"])
+        clock = family(["y", f"-x + r*y - (x/{unit!r})**2*y"], ["x", "y"])
+    else:
+        fork = FieldFamily.from_callable(lambda s, r: r * s - s**3 / unit**2, 1)
+        clock = FieldFamily.from_callable(
+            lambda s, r: np.stack([s[:, 1], -s[:, 0] + (r - (s[:, 0] / unit) ** 2) * s[:, 1]], 1), 2
+        )
+    found = continuation(fork, [0.0], (-1, 1))
+    assert kinds(found) == [("BP", 0.0)]
+    arms = found.branches[1]
+    assert arms.ends == (BranchEnd.P_RANGE, BranchEnd.P_RANGE)
+    assert np.sort(arms.x[[0, -1], 0]) / unit == pytest.approx([-1, 1])
+    (hopf,) = continuation(clock, [0.0, 0.0], (-1, 1), cycles=False).bifurcations
+    assert hopf.kind.value == "HB" and hopf.lyapunov_coefficient * unit**2 == pytest.approx(-0.25)
+
+
+@pytest.mark.parametrize("width", [1e-9, 1e-3, 1e6])
+def test_the_range_is_the_scale_of_its_parameter(width):
+    def rates(x, p):
+        q = p / width
+        return q**2 / (0.1 + q**2) - x + 2.2 * x**4 / (1 + x**4) - 0.3
+
+    found = continuation(FieldFamily.from_callable(rates, 1), [-0.29], (0, 2 * width), p0=0.01 * width)
+    (fold,) = found.bifurcations
+    assert fold.kind.value == "LP" and fold.p / width == pytest.approx(0.45125664, rel=1e-7)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e-2])
+def test_points_of_codimension_two_are_the_same_in_any_unit(unit):
+    """Bazykin and Khibnik's generalised Hopf point at (1/8, 1/4)."""
+
+    def rates(s, n, m):
+        x, y = s.T / unit
+        return unit * np.stack([x**2 * (1 - x) / (n + x) - x * y, -y * (m - x)], axis=1)
+
+    plane = FieldPlane.from_callable(rates, 2)
+    start = [0.3 * unit, 0.3 * 0.7 / 0.8 * unit]
+    found = bifurcation_curves(plane, start, (0.01, 0.6), (0.05, 0.95), p0=0.5, q0=0.3)
+    assert [(point.kind.value, round(point.p, 6), round(point.q, 6)) for point in found.points] == [
+        ("GH", 0.125, 0.25)
+    ]
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e9])
+def test_coefficients_on_curves_are_the_same_in_any_unit(unit):
+    """y' = p + q x + x^2 - x y: Hopf points at p = 0, q < 0 with coefficients of one sign, -1/4 at q = -1."""
+
+    def rates(s, p, q):
+        x, y = s.T / unit
+        return unit * np.stack([y, p + q * x + x**2 - x * y], axis=1)
+
+    start = [(1 - np.sqrt(3)) / 2 * unit, 0.0]
+    found = bifurcation_curves(FieldPlane.from_callable(rates, 2), start, (-0.5, 0.5), (-2, 2), q0=-1.0)
+    (hopf,) = [curve for curve in found.curves if curve.kind.value == "HB"]
+    assert [point.kind.value for point in found.points] == ["BT"]
+    at = np.abs(hopf.q + 1).argmin()
+    assert hopf.lyapunov_coefficient[at] * unit**2 == pytest.approx(-0.25 / (-hopf.q[at]) ** 1.5, rel=0.05)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_lengths_are_those_on_which_a_family_bends(unit):
+    def lengths(family, *start):
+        return Equations(family, (-1, 1), None, [start]).unit
+
+    bent = FieldFamily.from_callable(lambda s, p: unit * np.sin(s / unit) + p * s[:, ::-1], 2)
+    for start in ([0.0, 0.0], [2 * unit, 0.0], [2 * unit, unit]):
+        assert np.abs(np.log10(lengths(bent, *start) / unit)).max() < 1
+    straight = FieldFamily.from_callable(lambda s, p: p * s / unit, 1)
+    assert lengths(straight, 0.0) == 1.0
 
 
 # ---------------------------------------------------------------------- starts and ends

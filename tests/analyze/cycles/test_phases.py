@@ -104,3 +104,16 @@ def test_a_state_that_rests_on_the_cycle_has_a_response_too(height):
     found = isochrons(field, box, cycles=cycles, resolution=4, coordinates=(0, 1), at=[0, 0, height + 0.5])
     ahead = isochrons(field, box, cycles=cycles, resolution=4, coordinates=(0, 1), at=[0, 0, height])
     np.testing.assert_allclose((found.phase - ahead.phase) % 1.0, 0.5 / (2 * np.pi), atol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e-2])
+def test_responses_of_fields_that_know_no_length_are_the_same_in_any_unit(unit):
+    """Of Rosenzweig and MacArthur's cycle at K = 4."""
+
+    def rates(s):
+        x, y = s.T / unit
+        eaten = 2 * x * y / (1 + x)
+        return unit * np.stack([x * (1 - x / 4) - eaten, eaten - y], axis=1)
+
+    found = phase_response(CallableField(rates, 2), [(0, 5 * unit)] * 2)
+    assert np.abs(found.response).max(axis=0) * unit == pytest.approx([1.505916, 1.421216], rel=1e-5)

@@ -23,6 +23,14 @@ def test_manifolds_in_closed_form(power):
         assert branch.end is ManifoldEnd.REGION and branch.residual < 1e-5
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1.0])
+def test_launches_are_as_accurate_in_any_unit(unit):
+    """x' = x, y' = -y + tanh(x)^2, in units: the unstable manifold bends by its second derivative at 0."""
+    field = CallableField(lambda s: np.stack([s[:, 0], -s[:, 1] + unit * np.tanh(s[:, 0] / unit) ** 2], 1), 2)
+    found = manifolds(field, [(-1.5 * unit, 1.5 * unit)] * 2)
+    assert max(branch.residual for branch in found.branches) < 1e-5
+
+
 def test_points_are_evenly_spaced():
     field = systems.get("toggle_switch").field()
     length = field.scales.length
