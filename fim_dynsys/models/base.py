@@ -61,7 +61,7 @@ from fim_dynsys.models.inputs import (
     without_unknown,
 )
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
-from fim_dynsys.models.outliers import samples_of, suspects
+from fim_dynsys.models.outliers import samples_of, suspects, wrapped_angles
 from fim_dynsys.models.rates import check_rates, in_other_units, informed_by_rates, of_rates_alone
 from fim_dynsys.models.relative import checked_names, over_decades, relative_errors
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
@@ -376,6 +376,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             self.field_ = self.field_.with_fit_info(problems=problems)
         self._warn_of_problems("fit")
         self._warn_of_outliers(trajectories)
+        self._warn_of_wrapped_angles(trajectories)
         self._warn_of_computed_columns(trajectories)
         if "sigma" in self.takes and not given and self.field_.fit_info.to_precision is None:
             self._warn_of_decades(trajectories)
@@ -391,6 +392,16 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             warn(
                 f"{self._caller}.fit: outliers? The fit counts {counted(len(times), 'sample')} far from the "
                 f"neighbours, at t = {shown}. Write NaN for the states there if so, and fit again.",
+                DataWarning,
+            )
+
+    def _warn_of_wrapped_angles(self, trajectories: Trajectories) -> None:
+        if angles := wrapped_angles(trajectories):
+            periods = {name: "" if turn < 7.0 else f", period={turn:g}" for name, turn in angles.items()}
+            calls = ", ".join(f"np.unwrap({name}{period})" for name, period in periods.items())
+            warn(
+                f"{self._caller}.fit: {', '.join(angles)}: jumps by a full turn, as of angles that are kept "
+                f"within one. Fits need paths without jumps: pass {calls} of each trajectory.",
                 DataWarning,
             )
 

@@ -284,6 +284,7 @@ class EquationsModel(EstimatedModel):
         self._sigma = errors
         self._adopt(field, trajectories)
         self._warn_of_problems("fit")
+        self._warn_of_wrapped_angles(trajectories)
         self._warn_of_computed_columns(trajectories)
         return self
 

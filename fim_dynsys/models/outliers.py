@@ -14,6 +14,9 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _F = TypeVar("_F", bound=VectorField)
 _AROUND = 1  # samples beside one at which an input switches: paths bend there
+_BACK = 0.75  # turns: a longer step is one back
+_MOSTLY = 0.8  # share of such steps behind which the path goes on as before
+_ROUNDED = 1.001  # turns: rounded angles may exceed one
 _FREQUENT = 0.05  # of the samples: so many beside their neighbours need no confirmation
 
 
@@ -78,6 +81,31 @@ def suspects(trajectories: Trajectories) -> np.ndarray:
             out &= ~bends[rows]
         found.append(t[rows][out])
     return np.concatenate(found)
+
+
+def wrapped_angles(trajectories: Trajectories) -> dict[str, float]:
+    """States (name: turn) that jump back by a turn, in radians or degrees, wherever they come to its end."""
+    found = {}
+    for k, name in enumerate(trajectories.state_names):
+        columns = [x[np.isfinite(x[:, k]), k] for _, x in trajectories.arrays()]
+        for turn in (2.0 * np.pi, 360.0):
+            smooth = np.concatenate([_goes_on(x, turn) for x in columns])
+            if (
+                len(smooth)
+                and np.mean(smooth) > _MOSTLY
+                and np.ptp(np.concatenate(columns)) <= turn * _ROUNDED
+            ):
+                found[name] = turn
+    return found
+
+
+def _goes_on(x: np.ndarray, turn: float) -> np.ndarray:
+    """For each step (k,) back by a turn, whether the path would go on as before without it."""
+    back = np.flatnonzero(np.abs(np.diff(x)) > _BACK * turn)
+    steps = np.diff(np.unwrap(x, period=turn))
+    inner = back[(back > 0) & (back < len(steps) - 1)]
+    before, after = steps[inner - 1], steps[inner + 1]
+    return np.abs(steps[inner] - (before + after) / 2.0) <= np.maximum(np.abs(before), np.abs(after)) / 2.0
 
 
 def with_outliers_of(field: _F, other: VectorField) -> _F:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import fim_dynsys
 from fim_dynsys import systems
@@ -112,3 +113,20 @@ def test_outliers_that_a_fit_with_inputs_counts_are_named(rows):
     noisy[rows] = np.nan
     model = fim_dynsys.load("sindy-strong").fit(noisy, t, u=u)
     assert model.equations(precision=2) == ["-0.25 x0 + 1.5 u0"]
+
+
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")
+@pytest.mark.parametrize(
+    ("turn", "call"), [(2.0 * np.pi, r"np.unwrap\(th\)"), (360.0, r"np.unwrap\(th, period=360\)")]
+)
+def test_angles_that_jump_by_a_turn_are_named(turn, call):
+    """A turning pendulum, whose angle is kept within a turn; no swinging one, and no ramp that resets."""
+    t = np.linspace(0.0, 12.0, 240)
+    path = solve_ivp(lambda _, s: [s[1], -np.sin(s[0])], (0.0, 12.0), [0.0, 2.5], t_eval=t, rtol=1e-9).y.T
+    unit = turn / (2.0 * np.pi)
+    kept = np.column_stack([(path[:, 0] * unit) % turn, path[:, 1] * unit])
+    with pytest.warns(DataWarning, match=f"th: jumps by a full turn.* pass {call} of each trajectory"):
+        fim_dynsys.load("sindy-strong").fit(kept, t, feature_names=["th", "om"])
+    swings, ramps = 0.45 * turn * np.sin(t), 0.95 * turn * (t % 1.0)
+    others = [np.column_stack([swings, np.cos(t)]), np.column_stack([ramps, np.cos(t)]), path * unit]
+    assert [outliers.wrapped_angles(fim_dynsys.Trajectories.from_arrays(x, t)) for x in others] == [{}] * 3
