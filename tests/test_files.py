@@ -445,7 +445,7 @@ def test_missing_files_and_needless_options(full, tmp_path):
         with pytest.raises(FileNotFoundError, match=name):
             Trajectories.from_file(tmp_path / name)
     full.to_file(tmp_path / "data.nc")
-    with pytest.raises(ValueError, match=r"no arguments with netCDF files, got \['time'\]"):
+    with pytest.raises(ValueError, match=r"no arguments but units with netCDF files, got \['time'\]"):
         Trajectories.from_file(tmp_path / "data.nc", time="t")
     with pytest.raises(ValueError, match="a file name ending in"):
         full.to_file(tmp_path / "data.parquet")

@@ -108,6 +108,11 @@ def unit_of_name(label: str) -> str:
     return next((unit for unit, pattern in _IN_UNITS.items() if last and pattern.fullmatch(last)), "")
 
 
+def said_unit(stated: str, given: str) -> str:
+    """What is said where times keep their numbers and are called by another unit than their file states."""
+    return f"times in {stated} called {given}, and not converted (units=)"
+
+
 def is_unit_name(label: str) -> bool:
     """Whether a column is called by a unit of time, or age."""
     return _AGES.fullmatch(_words(label)) is not None or any(

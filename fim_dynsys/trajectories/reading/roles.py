@@ -136,7 +136,7 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
         t=[t[rows] for rows in runs],
         state_names=names,
         coords=per_trajectory,
-        units=units if options.units is None else options.units,
+        units=options.with_units(units),
         u=None if u is None else [u[rows] for rows in runs],
         input_names=tuple(inputs) or None,
     )
@@ -541,7 +541,7 @@ def _in_given_unit(table: Table, times: Times, options: Options, notes: Notes) -
         return times
     numeric = [c for c in times.columns[:1] if is_numeric(table.frame[c])]
     if any(times.unit in (table.units.get(c), clocks.unit_of_name(c)) for c in numeric):
-        notes.decide(f"times in {times.unit} called {given}, and not converted (units=)")
+        notes.decide(clocks.said_unit(times.unit, given))
         return times
     if unit not in clocks.IN_SECONDS:
         raise refusal(
