@@ -102,6 +102,9 @@ def read_text(name: str, content: bytes, options: Options, notes: Notes) -> Tabl
     head = read_head(name, beginning.decode("utf-8", "replace"), options, notes)
     body = _rows_alone(content, head, options, notes)
     frame = _parsed(name, body, head, options)
+    longer = sum(bool(line.strip()) for line in body.split(b"\n")) - len(frame)
+    if options.bad_rows == "drop" and longer > 0:
+        notes.decide(f"dropped {counted(longer, 'row')} with more cells than the others")
     frame = _whole_rows(name, body, head, frame, options, notes)
     _check_end(content, head, frame, notes)
     columns, suffixed = _converted(name, frame, head, options, notes)
