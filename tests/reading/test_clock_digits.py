@@ -14,6 +14,9 @@ START = datetime(2023, 12, 30, 22)
 HOURS = [START + timedelta(hours=k) for k in range(80)]
 DAYS = [START.replace(hour=0) + timedelta(days=k) for k in range(80)]
 MONTHS = [date.to_pydatetime() for date in pd.date_range("2000-01-01", periods=80, freq="MS")]
+SECONDS = [datetime(2024, 1, 20, 11, 58) + timedelta(seconds=k) for k in range(80)]  # within one hour
+FIFTHS = [datetime(2024, 1, 20, 11, 58) + timedelta(milliseconds=1700 * k) for k in range(80)]
+PAUSES = [stamp for k, stamp in enumerate(FIFTHS) if k % 7 and k % 11]
 SEVENTHS = [datetime(2024, 1, 20, 8) + timedelta(minutes=7 * k) for k in range(80)]
 MIDNIGHTS = [datetime(2024, 1, 20, 8) + timedelta(minutes=37 * k) for k in range(80)]
 TIMES_OF_DAY = (0, 6, 7, 8, 9, 10, 12, 18)
@@ -32,6 +35,10 @@ DIGITS = {
     "days in Day": ("Day", DAYS, "%Y%m%d"),
     "hours and minutes": ("time", SEVENTHS, "%H%M"),
     "hours, minutes and seconds": ("time", SEVENTHS, "%H%M%S"),
+    "seconds within an hour": ("UTC time", SECONDS, "%H%M%S"),
+    "fractions of seconds": ("utc", FIFTHS, "%H%M%S.%f"),
+    "fractions of seconds with pauses": ("time", PAUSES, "%H%M%S.%f"),
+    "date and time with fractions": ("date,time", FIFTHS, "%Y%m%d,%H%M%S.%f"),
     "hours and minutes past midnight": ("time", MIDNIGHTS, "%H%M"),
     "date and time": ("date,time", DIARY, "%Y%m%d,%H%M"),
     "date and time with seconds": ("date,time", DIARY, "%Y%m%d,%H%M%S"),
@@ -105,6 +112,8 @@ def test_parts_of_dates_go_on_within_groups(tmp_path):
         ("t", np.array([0, 5, 10, 15, 20, 30, 45, 120, 240, 420, 630])),
         ("time (s)", np.array([630, 700, 730, 800, 830, 900, 930])),
         ("time", 200_000 + 5 * np.arange(80)),
+        ("time", 200_000 + np.cumsum(1 + np.arange(80) % 7)),
+        ("time", 3000 + 0.5 * np.arange(80) ** 2),
         ("date", 1 + np.arange(80)),
         ("Year", 1900 + np.arange(80) / 12),
         ("time", 1_700_000_000 + 60 * np.arange(80)),

@@ -90,7 +90,7 @@ def rows(width: int, n: int, separator: str = ",") -> str:
         ("Run 1\nt,x,v\n" + rows(3, 80) + "f,psd\n" + rows(2, 90), "rows of 3 numbers in lines 3 to 82"),
         (
             "# name: t\n" + rows(1, 60) + "\n\n# name: x\n" + rows(2, 60, " "),
-            "of 1 number in lines 2 to 61",
+            "rows of 1 number in lines 2 to 61",
         ),
     ],
 )

@@ -98,7 +98,7 @@ def test_units_stand_in_a_row_below_the_names(unit, tmp_path):
         ("h,gadgets,%", "gadgets"),
         ("[h],[gadgets],[%]", "gadgets"),
         ("(h),(gadgets),(%)", "gadgets"),
-        ("h,counts/px,%", "counts/px"),
+        ("h,widgets/ha,%", "widgets/ha"),
         ("h,widgets/d,foo/d", "widgets/d"),
     ],
 )

@@ -241,7 +241,7 @@ def _with_digits_as_text(
     if stamps:
         frame = frame.assign(**{days[0]: stamps[days[0]].dt.strftime("%Y-%m-%d").to_numpy()})
     if clock:
-        written = pd.to_datetime(clock[hours[0]], unit="s").strftime("%H:%M:%S")
+        written = pd.to_datetime(clock[hours[0]], unit="s").strftime("%H:%M:%S.%f")
         frame = frame.assign(**{hours[0]: written.to_numpy()})
     if stamps or clock:
         notes.decide(f"digits of {quoted([*stamps, *clock])} read as dates and times of day")

@@ -25,6 +25,7 @@ _CALLED_TIME = re.compile("time|uhrzeit|hora|heure|clock", re.IGNORECASE)
 _YEARS = (1900, 2100)  # which dates may hold, as in `_FORMS`
 _MIDNIGHT = 2400  # the largest number of hours and minutes; larger ones hold seconds too
 _FEW = 6  # numbers, fewer of which are even by chance as hours and minutes
+_MINUTES = 2  # that begin: clocks which pause show so many jumps from 59 to 100, at least
 _HOUR = 100  # from one o'clock on, as no record counts its time from its start
 _MATLAB = (693_962.0, 767_011.0)  # days since the year 0: 1900 to 2100
 _EXCEL = (18_264.0, 73_051.0)  # days since 1900: 1950 to 2100
@@ -96,14 +97,15 @@ def _with_months_behind_the_point(label: str, values: np.ndarray) -> pd.Series |
 
 
 def times_of_day(values: np.ndarray) -> np.ndarray | None:
-    """Seconds of numbers that may be hours and minutes, as 630, or with seconds, as 63000; or None."""
-    if not len(values) or not np.isfinite(values).all() or not np.all(values == np.floor(values)):
+    """Seconds of numbers that may be hours and minutes, as 630, or with seconds, as 63000.5; or None."""
+    if not len(values) or not np.isfinite(values).all() or values.min() < 0 or values.max() < _HOUR:
         return None
-    if values.min() < 0 or values.max() < _HOUR:
+    no_seconds = values.max() <= _MIDNIGHT
+    if no_seconds and not np.all(values == np.floor(values)):
         return None
-    whole = 100 * values if values.max() <= _MIDNIGHT else values
+    whole = 100 * values if no_seconds else values
     hours, minutes, seconds = whole // 10_000, whole // 100 % 100, whole % 100
-    if hours.max() > 24 or minutes.max() > 59 or seconds.max() > 59:
+    if hours.max() > 24 or minutes.max() > 59 or seconds.max() >= 60:
         return None
     return 3600.0 * hours + 60.0 * minutes + seconds
 
@@ -123,14 +125,24 @@ def _of_clock(label: str, values: np.ndarray, notes: Notes) -> np.ndarray | None
     plain = clock_of(values)
     if seconds is None or read is None or (plain is not None and plain.even):
         return None
-    if len(np.unique(seconds // 3600)) == 1:  # years are 20 hours and some minutes
+    if values.max() <= _MIDNIGHT and len(np.unique(seconds // 3600)) == 1:  # years are 20 hours and minutes
         return None
-    if not read.even or len(values) < _FEW:  # uneven ones may be anything: minutes with gaps, years
+    goes_on = read.even or _jumps_to_minutes(values, seconds)
+    if len(values) < _FEW or not goes_on:  # uneven ones may be anything: minutes with gaps, years
         if _CALLED_TIME.fullmatch(label) and values.min() >= _HOUR and (values % 10).any():
-            notes.decide(f'{label!r} as plain numbers, no hours and minutes (time_format="%H%M")')
+            form = "%H%M" if values.max() <= _MIDNIGHT else "%H%M%S"
+            notes.decide(f'{label!r} as plain numbers, no hours and minutes (time_format="{form}")')
         return None
     notes.decide(f"time: {label!r} read as hours and minutes in one number, in seconds")
     return past_midnight(seconds, notes)
+
+
+def _jumps_to_minutes(values: np.ndarray, seconds: np.ndarray) -> bool:
+    """Whether numbers jump from 59 to 100 where a minute of a clock begins, and its seconds do not."""
+    steps = np.diff(seconds)
+    begins = np.diff(values) > steps + 1
+    whole = values.max() > _MIDNIGHT and begins.sum() >= _MINUTES and not begins.all()
+    return whole and bool(steps[begins].max() <= steps[~begins].max())
 
 
 def as_seconds(label: str, values: np.ndarray, has_unit: bool, notes: Notes) -> np.ndarray | None:

@@ -152,7 +152,7 @@ def _are_units(names: Sequence[str], cells: Sequence[str]) -> bool:
 
 
 def _is_ratio(cell: str, beside_units: bool) -> bool:
-    """Whether ``widgets/d`` is a unit of its own: a rate, or beside other units; ``x/m`` is a name with one."""
+    """Whether ``widgets/d`` is a unit: a rate, or one beside other units; ``x/m`` is a name with a unit."""
     found = re.fullmatch(r"[^\s/]{2,}/([^\s/]+)", cell)
     return found is not None and (beside_units or is_unit_name(found[1]))
 
