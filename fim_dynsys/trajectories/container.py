@@ -219,8 +219,9 @@ class Trajectories:
 
         Accepted are the layout of this class (``n_obs`` may be left out), a DataArray over a time
         dimension and optionally one of states and ``trajectory``, and a Dataset of one variable per
-        state over the time dimension (``time``, ``t`` or ``sample``) and optionally ``trajectory``. Further
-        variables of the first layout are kept unless they run along ``sample``. Dates count in seconds from
+        state over the time dimension (``time``, ``t`` or ``sample``) and optionally ``trajectory``, which may
+        be called ``trial``, ``run``, ``subject``, ``id``, ``replicate`` or the like. Further variables of the
+        first layout are kept unless they run along ``sample``. Dates count in seconds from
         the earliest, durations in seconds.
 
         Raises

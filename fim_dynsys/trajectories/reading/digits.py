@@ -29,8 +29,15 @@ _MINUTES = 2  # that begin: clocks which pause show so many jumps from 59 to 100
 _HOUR = 100  # from one o'clock on, as no record counts its time from its start
 _MATLAB = (693_962.0, 767_011.0)  # days since the year 0: 1900 to 2100
 _EXCEL = (18_264.0, 73_051.0)  # days since 1900: 1950 to 2100
+_LAST = 4.2e9  # seconds from 1970 to 2103
 # Numbers of this size are seconds, milliseconds, ... since 1970: from the year 1973 on.
-_UNIX = ((1e8, 1e11, 1.0, "s"), (1e11, 1e14, 1e-3, "ms"), (1e14, 1e17, 1e-6, "us"), (1e17, 1e20, 1e-9, "ns"))
+_UNIX = (
+    *((1e8, _LAST, 1.0, "s"), (1e11, 1e3 * _LAST, 1e-3, "ms")),
+    *((1e14, 1e6 * _LAST, 1e-6, "us"), (1e17, 1e9 * _LAST, 1e-9, "ns")),
+)
+# Tenths of microseconds since 1601 and since the year 1, from 1980 to 2100; as nanoseconds since 1970 these
+# would be times in 1974 and 1990.
+_WINDOWS = ((1.19e17, 1.58e17, "1601 (Windows)"), (6.24e17, 6.63e17, "the year 1 (.NET)"))
 
 
 def are_digits(time_format: str) -> bool:
@@ -166,6 +173,12 @@ def as_seconds(label: str, values: np.ndarray, has_unit: bool, notes: Notes) -> 
         by = "MATLAB" if matlab else "Excel"
         notes.decide(f"{label!r} read as day numbers of {by}: time in seconds since the first")
         return (values - finite[0]).astype(np.float64) * _DAY
+    for low, high, era in _WINDOWS:
+        if low <= middle < high:
+            notes.decide(
+                f"time: {label!r} read as tenths of microseconds since {era}, in seconds since the first"
+            )
+            return (values - finite[0]).astype(np.float64) * 1e-7
     for low, high, scale, unit in _UNIX:
         if low <= middle < high:
             notes.say(f"time: time stamps in {unit} since 1970, in seconds since the first")
