@@ -14,7 +14,7 @@ from fim_dynsys.trajectories.reading.composed import with_months_as_numbers
 from fim_dynsys.trajectories.reading.numbers import is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.samples import thinned, without_repeats
-from fim_dynsys.trajectories.reading.text import Table
+from fim_dynsys.trajectories.reading.text import Table, stands_beside
 from fim_dynsys.trajectories.reading.timing import Times, find_times
 from fim_dynsys.trajectories.reading.trials import (
     are_of_one_name,
@@ -420,7 +420,7 @@ def _counts_rows(values: np.ndarray, runs: Sequence[np.ndarray], some: int = _CO
 
 def _check_label(name: str, column: pd.Series) -> None:
     """Refuse to drop text that holds numbers: columns that were not split, clocks, numbers in disguise."""
-    if dates.looks_dated(column):
+    if dates.looks_dated(column) or stands_beside(column):
         return
     cells = column.dropna().astype(str)
     if len(cells) <= _FEW:
