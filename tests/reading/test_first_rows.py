@@ -79,8 +79,16 @@ def test_rows_of_numbered_subjects_below_times_are_turned(header, unit, tmp_path
     assert data.units.get("t", "") == unit
 
 
+def test_labels_of_several_columns_stand_beside_years(tmp_path):
+    header = "gene,description," + ",".join(map(str, range(2000, 2010)))
+    (tmp_path / "a.csv").write_text(f"{header}\np,first,{'1,2,' * 4}5,6\nq,second,{'3,2,' * 4}5,4\n")
+    with pytest.warns(ReadingWarning, match="turned"):
+        data = Trajectories.from_file(tmp_path / "a.csv")
+    assert data.state_names == ("p", "q") and data.t[0][0] == 2000
+
+
 @pytest.mark.filterwarnings("ignore::fim_dynsys.errors.ReadingWarning")
-@pytest.mark.parametrize("header", ["id,0,1,2,3,4", "id,400,410,420,430,440"])
+@pytest.mark.parametrize("header", ["id,0,1,2,3,4", "id,400,410,420,430,440", "id,T1,T2,T3,T4,T5"])
 def test_numbers_of_columns_and_wavelengths_beside_row_numbers_are_no_times(header, tmp_path):
     rows = [f"{k}," + ",".join(f"{np.cos(k + c):.4f}" for c in range(5)) + "\n" for k in range(30)]
     (tmp_path / "a.csv").write_text(header + "\n" + "".join(rows))
