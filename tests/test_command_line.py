@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 import fim_dynsys
+from fim_dynsys import Trajectories
 from fim_dynsys import __main__ as cli
 from fim_dynsys.commands.reading import in_options
+from fim_dynsys.errors import ReadingWarning
 
 T = np.linspace(0.0, 12.0, 241)
 X = np.exp(-0.1 * T)[:, None] * np.stack([np.cos(T), -np.sin(T)], axis=1)  # x' = -.1 x + v, v' = -x - .1 v
@@ -95,6 +97,33 @@ def test_columns_and_units_by_options(pendulum, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert (facts["states"], facts["samples"]) == (["x"], [121])
     assert facts["units"] == {"x": "cm", "t": "s"}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "unit", "last", "said"),
+    [
+        (".csv", "h", 2.0, "converted from s to h"),
+        (".csv", "min", 120.0, "converted from s to min"),
+        (".nc", "h", 120.0, "times in min called h, and not converted"),
+    ],
+)
+def test_a_given_unit_of_time_converts_dates_and_renames_others_aloud(
+    suffix, unit, last, said, tmp_path, capsys
+):
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".csv":
+        stamps = pd.date_range("2024-05-01", periods=121, freq="min").strftime("%Y-%m-%d %H:%M")
+        pd.DataFrame({"date": stamps, "x (m)": np.cos(np.arange(121) / 9)}).to_csv(path, index=False)
+    else:
+        data = Trajectories.from_arrays(np.cos(np.arange(121) / 9), 1.0, ["x"], units={"x": "m", "t": "min"})
+        data.to_file(path)
+    assert run("look", path, "--units", f"t={unit}") == 0
+    shown = capsys.readouterr()
+    assert said in shown.err and f"0 to {last:g} {unit}" in shown.out
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadingWarning)
+        data = Trajectories.from_file(path, units={"t": unit})
+    assert data.t[0][-1] == last and data.units == {"x": "m", "t": unit}
 
 
 def test_look_proposes_second_order_inputs_and_thinning(tmp_path, capsys):

@@ -280,6 +280,21 @@ def test_a_dataset_of_states_over_time_and_a_state_dimension():
     assert Trajectories.from_dataset(dataset.transpose("state", "time", "trajectory")).equals(data)
 
 
+@pytest.mark.parametrize("dim", ["trial", "run", "id", "subject", "replicate", "trial_id"])
+def test_a_dimension_of_trials_holds_trajectories_and_no_states(dim):
+    x, times = rng.normal(size=(2, 4)), {"time": np.arange(4.0)}
+    array = xr.DataArray(x, dims=(dim, "time"), coords=times, name="x")
+    labelled = array.assign_coords({dim: ["a", "b"]})
+    several = xr.Dataset({"x": array, "v": 2 * array})
+    for given in (array, array.T, labelled, xr.Dataset({"x": array}), xr.Dataset({"x": labelled}), several):
+        data = Trajectories.from_dataset(given)
+        assert len(data) == 2 and data.state_names[0] == "x"
+        np.testing.assert_array_equal(data.x[..., 0], x)
+    assert Trajectories.from_dataset(labelled).coords["trajectory"].tolist() == ["a", "b"]
+    states = array.rename({dim: "channel"}).assign_coords(channel=["p", "q"])
+    assert Trajectories.from_dataset(states).state_names == ("p", "q")
+
+
 def test_a_dataset_keeps_a_state_beside_one_called_x():
     dataset = xr.Dataset({"x": ("t", [1.0, 2]), "y": ("t", [3.0, 4])}, coords={"t": [0.0, 1]})
     for given in (dataset, dataset.rename_dims(t="sample").drop_indexes("t").reset_coords("t")):
@@ -445,7 +460,7 @@ def test_missing_files_and_needless_options(full, tmp_path):
         with pytest.raises(FileNotFoundError, match=name):
             Trajectories.from_file(tmp_path / name)
     full.to_file(tmp_path / "data.nc")
-    with pytest.raises(ValueError, match=r"no arguments with netCDF files, got \['time'\]"):
+    with pytest.raises(ValueError, match=r"no arguments but units with netCDF files, got \['time'\]"):
         Trajectories.from_file(tmp_path / "data.nc", time="t")
     with pytest.raises(ValueError, match="a file name ending in"):
         full.to_file(tmp_path / "data.parquet")

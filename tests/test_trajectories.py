@@ -300,6 +300,11 @@ def test_further_variables_stay_until_values_or_samples_change(ragged):
 BAD_INPUT = {
     "NaN time": (X, [0, np.nan, 2, 3, 4, 5], "finite times, got nan at sample 1 of trajectory 0; drop"),
     "infinite time": ([X, X], [T, [0, 1, 2, 3, 4, np.inf]], "got inf at sample 5 of trajectory 1"),
+    "two trials": (
+        np.vstack([X, X]),
+        np.r_[T, T],
+        "got times that start again, .*; give each trial by itself, or in tables a column of labels",
+    ),
     "unsorted": ([X, X[:3]], [T, [0, 2, 1]], "unsorted ones, 2 then 1, at sample 2 of trajectory 1; sort"),
     "repeated": (
         X,

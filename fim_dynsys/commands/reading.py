@@ -127,14 +127,11 @@ def taken(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(data: str, given: Mapping[str, Any]) -> Trajectories:
-    """Read a file of observations; units that are given are added to those it has."""
-    units = dict(given.get("units", ()))
+    """Read a file of observations."""
+    units = {"units": dict(given["units"])} if "units" in given else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadingWarning)  # the account holds all of it
-        read = Trajectories.from_file(
-            data, **{name: value for name, value in given.items() if name != "units"}
-        )
-    return read.with_units({**read.units, **units}) if units else read
+        return Trajectories.from_file(data, **{**given, **units})
 
 
 def account(data: Trajectories, name: str) -> str:

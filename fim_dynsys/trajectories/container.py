@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fim_dynsys.errors import earlier_name
+from fim_dynsys.errors import ReadingWarning, earlier_name, warn
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import datasets, files, frames, observations
 from fim_dynsys.trajectories.holding import Hold
@@ -219,8 +219,9 @@ class Trajectories:
 
         Accepted are the layout of this class (``n_obs`` may be left out), a DataArray over a time
         dimension and optionally one of states and ``trajectory``, and a Dataset of one variable per
-        state over the time dimension (``time``, ``t`` or ``sample``) and optionally ``trajectory``. Further
-        variables of the first layout are kept unless they run along ``sample``. Dates count in seconds from
+        state over the time dimension (``time``, ``t`` or ``sample``) and optionally ``trajectory``, which may
+        be called ``trial``, ``run``, ``subject``, ``id``, ``replicate`` or the like. Further variables of the
+        first layout are kept unless they run along ``sample``. Dates count in seconds from
         the earliest, durations in seconds.
 
         Raises
@@ -254,6 +255,7 @@ class Trajectories:
         **options
             ``time, trajectory, states, inputs, coords, units``
                 Columns by role, as in :meth:`from_dataframe`. Names as in the file, with or without units.
+                ``units`` stand beside those of the file; that of ``t`` converts dates.
             ``step``
                 Time between rows, where no column holds times.
             ``every``
@@ -318,17 +320,18 @@ class Trajectories:
         if str(path) != reader.STANDARD_INPUT:
             kind = reader.kind_of(path, checked)
             if kind == "netcdf":
-                if options:
+                others = sorted(set(options) - {"units"})
+                if others:
                     raise ValueError(
-                        f"Trajectories.from_file: expected no arguments with netCDF files, got "
-                        f"{sorted(options)} with {Path(path).name}; leave them out"
+                        f"Trajectories.from_file: expected no arguments but units with netCDF files, got "
+                        f"{others} with {Path(path).name}; leave them out"
                     )
                 dataset = files.read_netcdf(path)
                 data = cls.from_dataset(dataset)
                 if "n_obs" not in dataset:  # files of others
                     columns = np.concatenate([x for _, x in data.arrays()]).T
                     check_codes(Path(path).name, zip(data.state_names, columns, strict=True), _WITHOUT_CODES)
-                return data
+                return data._with_given_units(checked.units)
             if kind == "text" and files.is_ours(path):
                 return cls._from_own(path, options)
         return cls._of(reader.read(path, options))
@@ -344,9 +347,25 @@ class Trajectories:
                 f"Trajectories.from_file: expected arguments among {', '.join(roles)}, every with a file of "
                 f"this package, got {others}; leave them out"
             )
-        given = {name: value for name, value in columns.items() if name != "every"}
-        data = cls.from_dataframe(files.read_csv(path), **given)
+        given = {name: value for name, value in columns.items() if name not in ("every", "units")}
+        data = cls.from_dataframe(files.read_csv(path), **given)._with_given_units(columns.get("units"))
         return data if every == 1 else data.select_samples([np.arange(0, n, every) for n in data.n_obs])
+
+    def _with_given_units(self, units: Mapping[str, str] | None) -> "Trajectories":
+        """The same with these units beside those of its file, or in their place."""
+        if units is None:
+            return self
+        # deferred, as in from_file
+        from fim_dynsys.trajectories.reading import clocks
+
+        merged = self.with_units({**self.units, **units} if isinstance(units, Mapping) else units)
+        stated, given = self.units.get("t", ""), merged.units.get("t", "")
+        if not stated or len({clocks.unit_of_name(unit) or unit for unit in (stated, given)}) == 1:
+            return merged
+        said = clocks.said_unit(stated, given)
+        warn(f"Trajectories.from_file: {said}", ReadingWarning)
+        earlier = self.dataset.attrs.get(READ, f"read {int(self.n_obs.sum())} samples")
+        return merged._replace(attrs={**merged.dataset.attrs, READ: f"{earlier}; {said}"})
 
     # What is in it
 

@@ -1,6 +1,7 @@
 """xarray objects, into plain arrays."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +13,17 @@ from fim_dynsys.trajectories.layout import INPUT_DIMS
 from fim_dynsys.trajectories.parts import TIME_NAMES, Parts, seconds
 
 _TIME_DIMS = ("sample", "time", "t")
+_GROUPS = re.compile(  # dimensions along which trajectories stand, and no states
+    r"(traj|trial|run|id|subject|replicate|experiment|episode|session|animal|patient|individual|participant)s?"
+    r"([ _]?(id|no|nr|number|index))?|trajectories",
+    re.IGNORECASE,
+)
 
 
 def split_dataset(data: Any) -> Parts:
     """Arrays and names from an xarray object; see ``Trajectories.from_dataset``."""
+    if isinstance(data, xr.DataArray | xr.Dataset):
+        data = _with_named_trajectories(data)
     if isinstance(data, xr.DataArray):
         array, n_obs, units, extras = data, None, dict[str, str](), dict[str, xr.Variable]()
     elif isinstance(data, xr.Dataset):
@@ -60,6 +68,14 @@ def _inputs(data: Any, lengths: Sequence[int]) -> tuple[list[np.ndarray] | None,
         return None, None
     names = tuple(str(name) for name in data["input"].values) if "input" in data.coords else None
     return [values[:n] for values, n in zip(found.values, lengths, strict=True)], names
+
+
+def _with_named_trajectories(data: Any) -> Any:
+    """With the one dimension that is called trial, run, subject, ... as ``trajectory``."""
+    found = [name for name in data.dims if _GROUPS.fullmatch(str(name))]
+    if len(found) != 1 or "trajectory" in data.dims:
+        return data
+    return (data.swap_dims if "trajectory" in data.coords else data.rename)({found[0]: "trajectory"})
 
 
 def _with_trajectories(data: xr.Dataset) -> xr.Dataset:

@@ -7,6 +7,7 @@ import numpy as np
 
 from fim_dynsys.errors import DataWarning, warn
 
+_NEAR = 0.1  # of the span so far: as close to the first time a trial has to begin, as in files
 RESERVED = frozenset({"x", "t", "u", "n_obs", "sample", "state", "input"})
 
 
@@ -337,10 +338,14 @@ def _check_order(t: np.ndarray, inside: np.ndarray, may_decrease: bool) -> None:
     wrong = _first(~step)
     if wrong:
         k, i = wrong
-        problem = "repeated" if t[k, i] == t[k, i + 1] else "unsorted"
-        remedy = "average or drop the repeats" if problem == "repeated" else "sort the samples by time"
+        problem, remedy = "unsorted ones", "sort the samples by time"
+        if t[k, i] == t[k, i + 1]:
+            problem, remedy = "repeated ones", "average or drop the repeats"
+        elif i > 0 and t[k, i + 1] - t[k, 0] <= _NEAR * (t[k, i] - t[k, 0]):  # no sorting: two trials
+            problem = "times that start again"
+            remedy = "give each trial by itself, or in tables a column of labels by trajectory="
         raise ValueError(
-            f"Trajectories: expected strictly increasing times, got {problem} ones, {t[k, i]:g} then "
+            f"Trajectories: expected strictly increasing times, got {problem}, {t[k, i]:g} then "
             f"{t[k, i + 1]:g}, at sample {i + 1} of trajectory {k}; {remedy}"
         )
 

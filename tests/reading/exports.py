@@ -46,6 +46,14 @@ def tektronix_with_text_beside_the_rows():
 
 
 @form
+def tektronix_with_facts_beside_a_quarter_of_the_rows():
+    facts = [f"Record Length,{k}" if k % 3 else f"Source {k},CH{k}" for k in range(18)]
+    lines = zip([*facts, *[","] * 42], CELLS[:60], strict=True)
+    top = "".join(f"{fact},,{a},{b},\n" for fact, (a, b, _) in lines)
+    return text(top, states=("x0",), x=[X[:60, :1]], t=[T[:60]])
+
+
+@form
 def logger_of_campbell():
     top = '"TOA5","CR1000","1234"\n"TIMESTAMP","RECORD","Wind_Avg","Temp_Avg"\n"TS","RN","m/s","Deg C"\n'
     stamps = [[f'"{START + timedelta(minutes=k)}"', str(k), *row[1:]] for k, row in enumerate(CELLS)]

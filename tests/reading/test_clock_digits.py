@@ -14,6 +14,10 @@ START = datetime(2023, 12, 30, 22)
 HOURS = [START + timedelta(hours=k) for k in range(80)]
 DAYS = [START.replace(hour=0) + timedelta(days=k) for k in range(80)]
 MONTHS = [date.to_pydatetime() for date in pd.date_range("2000-01-01", periods=80, freq="MS")]
+SPRING = [datetime(2024, 5, 13) + timedelta(minutes=30 * k) for k in range(0, 160, 2)]
+SECONDS = [datetime(2024, 1, 20, 11, 58) + timedelta(seconds=k) for k in range(80)]  # within one hour
+FIFTHS = [datetime(2024, 1, 20, 11, 58) + timedelta(milliseconds=1700 * k) for k in range(80)]
+PAUSES = [stamp for k, stamp in enumerate(FIFTHS) if k % 7 and k % 11]
 SEVENTHS = [datetime(2024, 1, 20, 8) + timedelta(minutes=7 * k) for k in range(80)]
 MIDNIGHTS = [datetime(2024, 1, 20, 8) + timedelta(minutes=37 * k) for k in range(80)]
 TIMES_OF_DAY = (0, 6, 7, 8, 9, 10, 12, 18)
@@ -32,6 +36,10 @@ DIGITS = {
     "days in Day": ("Day", DAYS, "%Y%m%d"),
     "hours and minutes": ("time", SEVENTHS, "%H%M"),
     "hours, minutes and seconds": ("time", SEVENTHS, "%H%M%S"),
+    "seconds within an hour": ("UTC time", SECONDS, "%H%M%S"),
+    "fractions of seconds": ("utc", FIFTHS, "%H%M%S.%f"),
+    "fractions of seconds with pauses": ("time", PAUSES, "%H%M%S.%f"),
+    "date and time with fractions": ("date,time", FIFTHS, "%Y%m%d,%H%M%S.%f"),
     "hours and minutes past midnight": ("time", MIDNIGHTS, "%H%M"),
     "date and time": ("date,time", DIARY, "%Y%m%d,%H%M"),
     "date and time with seconds": ("date,time", DIARY, "%Y%m%d,%H%M%S"),
@@ -51,6 +59,12 @@ PARTS = {
     "day and time": ("day,time", OTHER_DAYS, "%j,%H:%M:%S"),
     "day and digits of time": ("day,time", OTHER_DAYS, "%j,%H%M"),
     "date in parts and time": ("year,month,day,time", HOURS, "%Y,%m,%d,%H:%M:%S"),
+    "day of the year and digits of time": ("Year,DOY,HHMM", HOURS, "%Y,%j,%H%M"),
+    "day of any year and digits of time": ("DOY,Hour_Min", SPRING, "%j,%H%M"),
+    "day of the year and time": ("Year,DOY,Time", HOURS, "%Y,%j,%H:%M"),
+    "day of any year and time": ("DOY,Time", SPRING, "%j,%H:%M"),
+    "day of the year called day": ("YEAR,DAY,HOUR", SPRING, "%Y,%j,%H"),
+    "day of any year and hour": ("Julian Day,Hour", SPRING, "%j,%H"),
     "week and day": ("week,day", DAYS[2:], "%W,%u"),
 }
 
@@ -85,6 +99,25 @@ def test_parts_of_dates_are_put_together(name, tmp_path):
     assert data.state_names == ("x",) and data.units["t"] == "s" and len(data) == 1
 
 
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.ReadingWarning")
+@pytest.mark.parametrize(
+    ("header", "form", "late"),
+    [
+        ("time", "%d.%m.%Y %H:%M", " 24:00"),
+        ("date,time", "%Y-%m-%d,%H:%M", ",24:00"),
+        ("date,HHMM", "%Y-%m-%d,%H%M", ",2400"),
+        ("Year,DOY,HHMM", "%Y,%j,%H%M", ",2400"),
+        ("DOY,Time", "%j,%H:%M:%S", ",24:00:00"),
+    ],
+)
+def test_24_hours_are_the_end_of_a_day(header, form, late, tmp_path):
+    stamps, rest = SPRING[1:], form.replace(",", " ").split()[-1]
+    ends = [(stamp - timedelta(days=1)).strftime(form.removesuffix(rest)[:-1]) + late for stamp in stamps]
+    cells = [end if s.hour == 0 else s.strftime(form) for s, end in zip(stamps, ends, strict=True)]
+    t = Trajectories.from_file(written(tmp_path, header + ",x", cells, np.cos(np.arange(79)))).t[0]
+    np.testing.assert_allclose(t - t[0], since_the_first(stamps))
+
+
 def test_parts_of_dates_go_on_within_groups(tmp_path):
     label = ["a"] * 80 + ["b"] * 80
     cells = [[stamp.strftime(form) for stamp in 2 * DIARY] for form in ("%d", "%H")]
@@ -105,6 +138,8 @@ def test_parts_of_dates_go_on_within_groups(tmp_path):
         ("t", np.array([0, 5, 10, 15, 20, 30, 45, 120, 240, 420, 630])),
         ("time (s)", np.array([630, 700, 730, 800, 830, 900, 930])),
         ("time", 200_000 + 5 * np.arange(80)),
+        ("time", 200_000 + np.cumsum(1 + np.arange(80) % 7)),
+        ("time", 3000 + 0.5 * np.arange(80) ** 2),
         ("date", 1 + np.arange(80)),
         ("Year", 1900 + np.arange(80) / 12),
         ("time", 1_700_000_000 + 60 * np.arange(80)),

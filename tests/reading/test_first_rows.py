@@ -56,3 +56,40 @@ def test_a_number_above_a_single_column_is_refused_where_it_is_no_sample(tmp_pat
     (tmp_path / "b.csv").write_text("".join(f"{x:.5g}\n" for x in np.sin(T)))
     with pytest.warns(ReadingWarning):
         assert len(Trajectories.from_file(tmp_path / "b.csv").arrays()[0][0]) == 121
+
+
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.ReadingWarning")
+@pytest.mark.parametrize(
+    ("header", "unit"),
+    [
+        ("id,0,15,30,60,120", ""),
+        ("subject,t0,t15,t30,t60,t120", ""),
+        ("Patient No,0 min,15 min,30 min,60 min,120 min", "min"),
+        ("gene,day 0,day 15,day 30,day 60,day 120", "day"),
+    ],
+)
+def test_rows_of_numbered_subjects_below_times_are_turned(header, unit, tmp_path):
+    values = np.round(1 + np.outer(np.arange(1, 8), [0.3, 0.5, 0.1, 0.2, 0.4]), 3)
+    rows = [f"{101 + 2 * k}," + ",".join(map(str, row)) + "\n" for k, row in enumerate(values)]
+    (tmp_path / "a.csv").write_text(header + "\n" + "".join(rows))
+    data = Trajectories.from_file(tmp_path / "a.csv")
+    assert data.state_names[-1] in (f"{header.split(',')[0]} 113", "value")  # the latter of one each
+    np.testing.assert_array_equal(data.t[0], [0, 15, 30, 60, 120])
+    np.testing.assert_allclose(np.concatenate(data.x, axis=1), values.T)
+    assert data.units.get("t", "") == unit
+
+
+def test_labels_of_several_columns_stand_beside_years(tmp_path):
+    header = "gene,description," + ",".join(map(str, range(2000, 2010)))
+    (tmp_path / "a.csv").write_text(f"{header}\np,first,{'1,2,' * 4}5,6\nq,second,{'3,2,' * 4}5,4\n")
+    with pytest.warns(ReadingWarning, match="turned"):
+        data = Trajectories.from_file(tmp_path / "a.csv")
+    assert data.state_names == ("p", "q") and data.t[0][0] == 2000
+
+
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.ReadingWarning")
+@pytest.mark.parametrize("header", ["id,0,1,2,3,4", "id,400,410,420,430,440", "id,T1,T2,T3,T4,T5"])
+def test_numbers_of_columns_and_wavelengths_beside_row_numbers_are_no_times(header, tmp_path):
+    rows = [f"{k}," + ",".join(f"{np.cos(k + c):.4f}" for c in range(5)) + "\n" for k in range(30)]
+    (tmp_path / "a.csv").write_text(header + "\n" + "".join(rows))
+    assert Trajectories.from_file(tmp_path / "a.csv").n_obs.tolist() == [30]

@@ -31,8 +31,36 @@ FILES = {
     "a second clock of the logger": ("time,video_time,x", (K, 12.25 + K, X), ("x",), 23),
     "dates of settlement": ("date,price,settlement_date", (DAYS, X, LATER), ("price",), 23 * 86_400),
     "a rounded clock": ("time,x,time (h),y", (20 * K, X, np.round(20 * K / 3600, 2), Y), ("x", "y"), 460),
+    "steps, a number and cells": (
+        "t,steps,number,cells,step_rate,x",
+        (K, 9 * K + K % 2, 40 + 2 * K + K % 3, 100 + 10 * K, 5 * K, X),
+        ("steps", "number", "cells", "step_rate", "x"),
+        23,
+    ),
+    "whole numbers called n and k": ("t,n,k,x", (K, 5 + 2 * K, 3 * K, X), ("n", "k", "x"), 23),
     "a limit": ("t,u,x", (K, np.where(K < 8, 99.9, 50 - 0.3 * K), X), ("u", "x"), 23),
 }
+
+
+COUNTERS = {
+    "Frame": 100 + 2 * K,
+    "Sample": 100 * K,
+    "Step": 1000 * K,
+    "Record #": 1 + K + (K > 11),
+    "sample_id": 1000 + 3 * K,
+    "Index": 10 * K,
+    "seq": K % 8,
+    "Step_Index": 1 + K // 8,
+    "lap": 1 + K // 12,
+}
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+def test_counters_beside_a_time_are_no_states(name, tmp_path):
+    path = written(tmp_path, f"{name},time,x", COUNTERS[name], K / 10, X)
+    with pytest.warns(ReadingWarning, match=rf"dropped: {name} \(a counter\) \(states=\)"):
+        assert Trajectories.from_file(path).state_names == ("x",)
+    assert Trajectories.from_file(path, states=[name, "x"]).state_names == (name, "x")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -4,6 +4,7 @@ import pytest
 
 from fim_dynsys import Trajectories
 from fim_dynsys import __main__ as cli
+from fim_dynsys.errors import ReadingWarning
 
 HELD = {
     "header.csv": (
@@ -76,3 +77,35 @@ def test_look_gives_its_account_once(tmp_path, capsys):
     assert cli.main(["look", str(tmp_path / "run.csv")]) == 0
     said = capsys.readouterr()
     assert (said.out + said.err).count("decimal comma") == 1 and "decimal comma" in said.err
+
+
+def rows(width: int, n: int, separator: str = ",") -> str:
+    return "".join(separator.join(f"{k + 0.1 * c:g}" for c in range(width)) + "\n" for k in range(n))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("t,x,v\n" + rows(3, 80) + "\nt,A,B,C\n" + rows(4, 70), "rows of 3 numbers in lines 2 to 81"),
+        ("Run 1\nt,x,v\n" + rows(3, 80) + "f,psd\n" + rows(2, 90), "rows of 3 numbers in lines 3 to 82"),
+        (
+            "# name: t\n" + rows(1, 60) + "\n\n# name: x\n" + rows(2, 60, " "),
+            "rows of 1 number in lines 2 to 61",
+        ),
+    ],
+)
+def test_the_first_of_two_tables_is_not_dropped_in_silence(content, said, tmp_path):
+    (tmp_path / "a.txt").write_text(content)
+    with pytest.raises(ValueError, match=f"expected one table, got two in 'a.txt': {said}.*bad_rows="):
+        Trajectories.from_file(tmp_path / "a.txt")
+    with pytest.warns(ReadingWarning, match=f"left out .* {said}, above the table"):
+        Trajectories.from_file(tmp_path / "a.txt", bad_rows="drop")
+
+
+def test_parameters_above_a_table_and_rows_of_another_one_below_are_said(tmp_path):
+    (tmp_path / "a.txt").write_text("1.5\n" * 6 + "t,x,v\n" + rows(3, 300))
+    with pytest.warns(ReadingWarning, match="left out 6 rows of 1 number in lines 1 to 6, above the table"):
+        assert Trajectories.from_file(tmp_path / "a.txt").n_obs.tolist() == [300]
+    (tmp_path / "b.txt").write_text("t,x,v\n" + rows(3, 300) + "t,A,B,C\n" + rows(4, 100))
+    with pytest.warns(ReadingWarning, match="dropped 101 rows with more cells than the others"):
+        assert Trajectories.from_file(tmp_path / "b.txt", bad_rows="drop").n_obs.tolist() == [300]

@@ -1,5 +1,7 @@
 """Tables with two columns of times: one sensor read by two clocks, or two sensors with a clock each."""
 
+import warnings
+
 import h5py
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ import scipy.io
 from forms import written
 
 from fim_dynsys import Trajectories
+from fim_dynsys.errors import ReadingWarning
 
 A = np.linspace(0, 12, 121)
 LATER = {"slower": 3 * A + 1, "shifted": A + 0.05, "shorter": np.where(A < 6, 2 * A, np.nan)}
@@ -75,6 +78,28 @@ def test_a_second_clock_of_one_sensor_may_have_another_origin(header, tmp_path):
     data = Trajectories.from_file(written(tmp_path, header, *(values[name] for name in header.split(","))))
     assert data.state_names == ("x", "v")
     np.testing.assert_allclose(data.arrays()[0][0] - data.arrays()[0][0][0], A, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("time_s,x,locationTimestamp_since1970(s),v", 1_715_594_280 + A),
+        ("time_s,sensorTimestamp,x,v", 1e9 * A + 5e12),
+        ("TestTime,Cycle Time,x,v", 0.1 * (np.arange(121) % 40)),
+        ("Test_Time(s),Step_Time(s),x,v", 0.1 * (np.arange(121) % 30)),
+        ("Time,StepTime,x,v", 0.1 * (np.arange(121) % 40)),
+    ],
+)
+def test_clocks_in_one_word_and_clocks_that_start_again_are_no_states(header, seconds, tmp_path):
+    named = {"x": np.cos(A), "v": np.sin(A)}
+    others = iter([[f"{a:.1f}" for a in A], [f"{s:.1f}" for s in np.round(seconds, 1)]])
+    columns = [named[name] if name in named else next(others) for name in header.split(",")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadingWarning)
+        data = Trajectories.from_file(written(tmp_path, header, *columns))
+    assert data.state_names == ("x", "v") and data.n_obs.tolist() == [121]
+    np.testing.assert_allclose(data.arrays()[0][0], A)
+    assert "clock" in data.dataset.attrs["read"]
 
 
 def test_arrays_of_two_sensors_with_a_clock_each_are_refused(tmp_path):

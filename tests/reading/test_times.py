@@ -113,3 +113,17 @@ def test_a_sunset_each_day_is_no_time_of_the_samples(tmp_path):
     np.testing.assert_array_equal(data.arrays()[0][0], 86_400.0 * np.arange(28))
     together = Trajectories.from_file(written(tmp_path, "Date,Time,Temp", days, clock, WARMING[:28]))
     assert together.arrays()[0][0][1] != 86_400.0
+
+
+@pytest.mark.parametrize("first", [133_600_000_000_000_000, 638_512_345_678_900_000])
+def test_ticks_of_windows_are_no_nanoseconds_since_1970(first, tmp_path):
+    ticks = [str(first + 1_000_000 * k) for k in range(40)]
+    with pytest.warns(ReadingWarning, match="read as tenths of microseconds since"):
+        data = Trajectories.from_file(written(tmp_path, "time,x", ticks, WARMING[:40]))
+    np.testing.assert_allclose(data.arrays()[0][0], 0.1 * np.arange(40))
+
+
+def test_nanoseconds_since_a_sensor_began_are_no_milliseconds_since_1970(tmp_path):
+    ticks = [str(5_000_000_000_000 + 10_000_000 * k) for k in range(40)]
+    data = Trajectories.from_file(written(tmp_path, "time_ns,x", ticks, WARMING[:40]))
+    assert data.units["t"] == "ns" and data.arrays()[0][0][1] - data.arrays()[0][0][0] == 1e7

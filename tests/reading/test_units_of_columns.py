@@ -80,7 +80,11 @@ def test_values_in_two_units_below_each_other_are_refused(tmp_path):
     assert len(data) == 2
 
 
-@pytest.mark.parametrize("unit", ["CFU/mL", "bpm", "NTU", "mmol/L", "mmHg", "hPa", "mm/hr", "kg/(m^2 s)"])
+UNITS = "CFU/mL bpm NTU mmol/L mmHg hPa mm/hr Nm3/h Nl/min sL/min mgO2/L gCOD/L mgC/L kgDM/ha kWh/d"
+UNITS += " kgf/cm2 events/s molecules/s umolm-2s-1"
+
+
+@pytest.mark.parametrize("unit", ["kg/(m^2 s)", *UNITS.split()])
 def test_units_stand_in_a_row_below_the_names(unit, tmp_path):
     path = written(tmp_path, f"t,Glucose,v\ns,{unit},m/s", K, X, np.sin(K))
     data = Trajectories.from_file(path)
@@ -88,13 +92,28 @@ def test_units_stand_in_a_row_below_the_names(unit, tmp_path):
     assert data.units == {"t": "s", "Glucose": unit, "v": "m/s"}
 
 
-@pytest.mark.parametrize("row", ["h,gadgets,%", "[h],[gadgets],[%]", "(h),(gadgets),(%)"])
-def test_units_that_are_not_known_stand_below_a_unit_of_time_or_in_brackets(row, tmp_path):
+@pytest.mark.parametrize(
+    ("row", "unit"),
+    [
+        ("h,gadgets,%", "gadgets"),
+        ("[h],[gadgets],[%]", "gadgets"),
+        ("(h),(gadgets),(%)", "gadgets"),
+        ("h,widgets/ha,%", "widgets/ha"),
+        ("h,widgets/d,foo/d", "widgets/d"),
+    ],
+)
+def test_units_that_are_not_known_stand_below_a_unit_of_time_or_in_brackets(row, unit, tmp_path):
     path = written(tmp_path, f"Time,Stock,Share\n{row}", K, X, np.sin(K))
     with pytest.warns(ReadingWarning, match="units from the line below the names, known ones or not"):
         data = Trajectories.from_file(path)
     assert data.state_names == ("Stock", "Share")
-    assert data.units == {"t": "h", "Stock": "gadgets", "Share": "%"}
+    assert (data.units["t"], data.units["Stock"]) == ("h", unit)
+
+
+def test_names_above_other_names_are_not_lost_in_silence(tmp_path):
+    path = written(tmp_path, "Time,Left,Right\nsec,x/m,v/rad", K, X, np.sin(K))
+    with pytest.warns(ReadingWarning, match=r"not from Time, Left, Right above it \(names=\)"):
+        assert Trajectories.from_file(path).state_names == ("x", "v")
 
 
 @pytest.mark.parametrize(

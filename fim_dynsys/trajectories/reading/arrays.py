@@ -252,7 +252,8 @@ def _trials(
         length = None if time is None else len(arrays[time])
         raise refusal(
             "times along the middle one of three axes (trajectory, sample, state)",
-            f"{key} of shape {x.shape} and times {f'of length {length}' if time else 'of none'} in {name!r}",
+            f"{key or 'an array'} of shape {x.shape} and times "
+            f"{f'of length {length}' if time else 'of none'} in {name!r}",
             "give step=" if time is None else "bring the axis of samples into the middle, by numpy.moveaxis",
         )
     notes.say(f"{len(x)} trajectories of {x.shape[1]} samples in {key}")

@@ -52,10 +52,13 @@ _AGES = re.compile(r"age|alter|âge|edad", re.IGNORECASE)
 _COUNTERS = re.compile(
     r"(frames?|samples?|steps?|index|idx|scans?|cycles?|records?|points?|obs|observation|no|nr|num|number|"
     r"row ?names?|"
-    r"rows?|lines?|#|n|i|k|id|seq|sequence|x|iter|iteration|tick|entry|unnamed: ?\d+|)"
-    r"( ?(no|nr|number|num|index|idx|id|#))?\.?",
+    r"rows?|lines?|#|n|i|k|id|seq|sequence|x|iter|iteration|tick|entry|unnamed: ?\d+|packets?|rec|cyc|laps?|"
+    r"data ?points?|)( ?(no|nr|number|num|index|idx|id|#))?\.?",
     re.IGNORECASE,
 )
+_MAY_BE_COUNTED = re.compile(r"[a-z]|num(ber)?|.*[^b]s", re.IGNORECASE)  # n, steps may be states; no obs
+_SOME, _LONG = 5, 20  # rows in which equal steps count them, and steps with gaps do
+_MOSTLY = 0.9  # share of equal steps of a count with gaps, where samples were lost
 _STEPS = re.compile(
     r"ts|dt|h|step|delta ?[tx]|δt|time ?step|t ?(inc|increment|interval|step)|x ?(inc|incr|increment)|"
     r"(sampling|sample) ?(interval|period|time|step)|interval|increment",
@@ -67,7 +70,11 @@ _RATES = re.compile(
 )
 
 
+_CAMEL = re.compile(r"(?<=[a-z])(?=(?:Time|Zeit|Elapsed)(?![a-z])|Timestamp)")  # sensorTimestamp, TestTime
+
+
 def _words(label: str) -> str:
+    label = _CAMEL.sub(" ", label)
     return " ".join(re.sub(r"[_\s]+", " ", split_name(label)[0]).split())
 
 
@@ -108,6 +115,11 @@ def unit_of_name(label: str) -> str:
     return next((unit for unit, pattern in _IN_UNITS.items() if last and pattern.fullmatch(last)), "")
 
 
+def said_unit(stated: str, given: str) -> str:
+    """What is said where times keep their numbers and are called by another unit than their file states."""
+    return f"times in {stated} called {given}, and not converted (units=)"
+
+
 def is_unit_name(label: str) -> bool:
     """Whether a column is called by a unit of time, or age."""
     return _AGES.fullmatch(_words(label)) is not None or any(
@@ -133,6 +145,29 @@ def counts_rows(values: np.ndarray) -> bool:
     return bool(
         np.isfinite(first) and first == int(first) and np.array_equal(values, first + np.arange(len(values)))
     )
+
+
+def counts_on(label: str, values: np.ndarray) -> bool:
+    """Whether whole numbers of a column that is called a counter go on evenly, whatever the step.
+
+    Where the name is that of nothing else, some numbers may be lost, and it may count up to a number over and
+    over, or count steps, cycles and laps of several rows each.
+    """
+    words = _words(label)
+    if label.startswith("column ") or re.fullmatch("[a-zA-Z]", words) or len(values) < _SOME:
+        return False
+    if not np.isfinite(values).all() or (values != np.floor(values)).any():
+        return False
+    steps = np.diff(values)
+    usual = np.median(steps)
+    if usual > 0 and (steps == usual).all():
+        return True
+    if _MAY_BE_COUNTED.fullmatch(words) or len(values) < _LONG:
+        return False
+    if (steps >= 0).all():
+        lost = usual > 0 and (steps % usual == 0).all() and (steps == usual).mean() >= _MOSTLY
+        return bool(lost or steps.max() == 1)
+    return set(steps) == {1.0, values.min() - values.max()}
 
 
 @dataclass(frozen=True)

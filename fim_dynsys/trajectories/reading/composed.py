@@ -19,7 +19,7 @@ _PART_NAMES = {
     "year": ("year", "yr", "yyyy", "yy", "jahr"),
     "month": ("month", "mon", "mo", "mm", "monat"),
     "day": ("day", "dd", "dy", "tag", "dom"),
-    "hour": ("hour", "hours", "hr", "hh", "h", "stunde"),
+    "hour": ("hour", "hours", "hr", "hh", "h", "stunde", "decimal_hour", "decimal hour"),
     "minute": ("minute", "minutes", "min", "mn"),
     "second": ("second", "seconds", "sec", "s", "ss"),
 }
@@ -37,8 +37,10 @@ _WEEK = re.compile(
     r"(iso|epi|mmwr|cdc)?[ _]?(week|kw|kalenderwoche|woche)([ _](no|nr|number))?", re.IGNORECASE
 )
 _WEEKS = 53  # of a year at most
+_LONGEST_MONTH = 31  # days; larger ones are those of a year
 _TIME_OF_DAY = re.compile(  # a column that may hold hours and minutes in one number
-    r"((local|utc|gmt)[ _])?(time|zeit|uhrzeit|t)([ _](of[ _]day|local|utc|gmt))?|h(ou)?rs?|hh?mm(ss)?|hour",
+    r"((local|utc|gmt)[ _])?(time|zeit|uhrzeit|t)([ _](of[ _]day|local|utc|gmt))?|h(ou)?rs?|hh?mm(ss)?|"
+    r"h(ou)?r[ _]?m(i?n|inutes?)",
     re.IGNORECASE,
 )
 _MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?$")  # behind dates, as Excel keeps them
@@ -127,10 +129,13 @@ def composed(
         of_days = _by_day_of_week(frame, week, places["day"], groups, notes)
         if of_days is not None:
             return of_days
+    clock = hours[0] if len(hours) == 1 and not days else None
+    of_year = _day_of_year(frame, places)
+    if of_year is not None and "year" in places:
+        return _by_day_of_year(frame, places, of_year, clock, groups, notes)
+    if of_year is not None and ("hour" in places or clock is not None):
+        places["day"] = of_year
     chain = [part for part in _PARTS if part in places]
-    of_year = next((c for c in frame if c.lower() in _OF_YEAR and is_numeric(frame[c])), None)
-    if of_year is not None and "year" in places and not {"month", "day"} & set(places):
-        return _by_day_of_year(frame, places, of_year, notes)
     if chain and "month" not in places and chain[0] == "year":
         chain = []  # hours of an unknown day
     if {"month", "hour"} <= set(chain) and "day" not in chain:
@@ -139,7 +144,7 @@ def composed(
         chain.remove("second")
     if "day" in chain and "hour" not in chain:  # minima and seconds are no parts of a day alone
         chain = chain[: chain.index("day") + 1]
-    clock = hours[0] if len(hours) == 1 and not days and chain[-1:] == ["day"] else None
+    clock = clock if chain[-1:] == ["day"] else None
     clock = clock if clock is not None and _goes_with(clock, frame[places["day"]], groups) else None
     columns = (*(places[part] for part in chain), *([clock] if clock else []))
     if len(columns) < 2 or not _are_parts(frame, places, chain):
@@ -181,9 +186,7 @@ def _by_parts(
     seconds = np.zeros(len(frame))
     values = {part: numbers_of(frame[column]) for part, column in zip(chain, columns, strict=False)}
     if clock is not None:
-        day = "2000-01-01 "  # any
-        since = pd.to_datetime(day + frame[clock].astype(str).str.strip(), errors="coerce")
-        seconds += ((since - pd.Timestamp(day)) / pd.Timedelta(1, "s")).to_numpy(float)
+        seconds += _seconds_of_day(frame[clock])
     for part in set(chain) & set(_SECONDS):
         seconds += _SECONDS[part] * values[part]
     said = Notes()
@@ -230,6 +233,7 @@ def _with_digits_as_text(
         elif seconds is not None:
             clock[column] = seconds
     numbered = {part: [c for c in plain if c.lower() in _PART_NAMES[part]] for part in ("day", "hour")}
+    numbered["day"] += [c for c in plain if c.lower() in _OF_YEAR]
     falls = all((np.diff(seconds) < 0).any() for seconds in clock.values())  # on the next day
     if clock and not any(_repeats(frame[c], None) for c in days or [*stamps] or numbered["day"]):
         clock = {}  # beside a date in each row they count something else
@@ -241,8 +245,8 @@ def _with_digits_as_text(
     if stamps:
         frame = frame.assign(**{days[0]: stamps[days[0]].dt.strftime("%Y-%m-%d").to_numpy()})
     if clock:
-        written = pd.to_datetime(clock[hours[0]], unit="s").strftime("%H:%M:%S")
-        frame = frame.assign(**{hours[0]: written.to_numpy()})
+        written = pd.to_datetime(clock[hours[0]], unit="s").strftime("%H:%M:%S.%f")
+        frame = frame.assign(**{hours[0]: np.where(clock[hours[0]] == _DAY, "24:00:00", written)})
     if stamps or clock:
         notes.decide(f"digits of {quoted([*stamps, *clock])} read as dates and times of day")
     return frame, days, hours
@@ -281,8 +285,34 @@ def _split_seconds(frame: pd.DataFrame) -> tuple[str, str, float] | None:
     return None
 
 
-def _by_day_of_year(frame: pd.DataFrame, places: dict[str, str], of_year: str, notes: Notes) -> Times:
-    """Times from years, days of the year and what is finer."""
+def _seconds_of_day(cells: pd.Series) -> np.ndarray:
+    """Seconds of times of day in text, to 24:00 at the end; NaN for other text."""
+    text = cells.astype(str).str.strip()
+    late = text.str.fullmatch(r"24:00(:00(\.0+)?)?").to_numpy(dtype=float)
+    day = "2000-01-01 "  # any
+    since = pd.to_datetime(day + text.where(late == 0.0, "00:00"), format="mixed", errors="coerce")
+    return ((since - pd.Timestamp(day)) / pd.Timedelta(1, "s")).to_numpy(float) + _DAY * late
+
+
+def _day_of_year(frame: pd.DataFrame, places: dict[str, str]) -> str | None:
+    """The column of days of the year, where no other is that of days; one called ``day`` holds large ones."""
+    if "month" in places:
+        return None
+    if "day" in places:
+        large = "year" in places and numbers_of(frame[places["day"]]).max() > _LONGEST_MONTH
+        return places["day"] if large else None
+    return next((c for c in frame if c.lower() in _OF_YEAR and is_numeric(frame[c])), None)
+
+
+def _by_day_of_year(
+    frame: pd.DataFrame,
+    places: dict[str, str],
+    of_year: str,
+    clock: str | None,
+    groups: np.ndarray | None,
+    notes: Notes,
+) -> Times:
+    """Times from years, days of the year and what is finer, or a time of day as text."""
     years = pd.to_datetime(frame[places["year"]].astype(int).astype(str), format="%Y")
     seconds = ((years - years.iloc[0]) / pd.Timedelta(1, "s")).to_numpy(float)
     seconds = seconds + _DAY * numbers_of(frame[of_year])
@@ -290,6 +320,10 @@ def _by_day_of_year(frame: pd.DataFrame, places: dict[str, str], of_year: str, n
     for part in finer:
         seconds = seconds + _SECONDS[part] * numbers_of(frame[places[part]])
     columns = (places["year"], of_year, *(places[part] for part in finer))
+    if clock is not None and not finer and _goes_with(clock, frame[of_year], groups):
+        of_day = _seconds_of_day(frame[clock])
+        if np.isfinite(of_day).all():
+            seconds, columns = seconds + of_day, (*columns, clock)
     notes.say(f"time: {quoted(columns)} together, in seconds since the first")
     return Times(seconds - seconds[0], "s", columns)
 

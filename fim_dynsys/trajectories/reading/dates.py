@@ -19,6 +19,7 @@ _HALF_DAYS = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)? ?[AaPp]\.?[Mm]\.?")
 _HOURS_MINUTES = re.compile(r"(\d{1,3}):(\d{2})")
 _PARTS = {"%H:%M": (3600.0, 60.0), "%M:%S": (60.0, 1.0)}  # in seconds
 _OF_DATES = re.compile("%[-#]?[YyGmdjbBcxDFUVW]")  # parts of a format of `strptime`
+_END_OF_DAY = re.compile(r"([ T])24:(00(?::00(?:[.,]0+)?)?)$")
 _NUMERIC = re.compile(r"^(\d{1,2})([/.-])(\d{1,2})\2(\d{1,4})")
 
 
@@ -72,7 +73,10 @@ def as_seconds(label: str, column: pd.Series, options: Options, notes: Notes) ->
         durations = _durations(label, text, options, notes)
         if durations is not None:
             return durations
-        column = _stamps(label, text, options, notes)
+        begun = text.str.replace(_END_OF_DAY, r"\g<1>00:\g<2>", regex=True)
+        late = begun.ne(text).fillna(False).to_numpy(dtype=float)
+        column = _stamps(label, begun, options, notes)
+        column = column + pd.to_timedelta(late, unit="D") if late.any() else column
         if options.time_format is not None and not _OF_DATES.search(options.time_format):
             return past_midnight((column - column.dt.normalize()).to_numpy() / np.timedelta64(1, "s"), notes)
     if getattr(column.dt, "tz", None) is not None:

@@ -25,11 +25,19 @@ _CALLED_TIME = re.compile("time|uhrzeit|hora|heure|clock", re.IGNORECASE)
 _YEARS = (1900, 2100)  # which dates may hold, as in `_FORMS`
 _MIDNIGHT = 2400  # the largest number of hours and minutes; larger ones hold seconds too
 _FEW = 6  # numbers, fewer of which are even by chance as hours and minutes
+_MINUTES = 2  # that begin: clocks which pause show so many jumps from 59 to 100, at least
 _HOUR = 100  # from one o'clock on, as no record counts its time from its start
 _MATLAB = (693_962.0, 767_011.0)  # days since the year 0: 1900 to 2100
 _EXCEL = (18_264.0, 73_051.0)  # days since 1900: 1950 to 2100
+_LAST = 4.2e9  # seconds from 1970 to 2103
 # Numbers of this size are seconds, milliseconds, ... since 1970: from the year 1973 on.
-_UNIX = ((1e8, 1e11, 1.0, "s"), (1e11, 1e14, 1e-3, "ms"), (1e14, 1e17, 1e-6, "us"), (1e17, 1e20, 1e-9, "ns"))
+_UNIX = (
+    *((1e8, _LAST, 1.0, "s"), (1e11, 1e3 * _LAST, 1e-3, "ms")),
+    *((1e14, 1e6 * _LAST, 1e-6, "us"), (1e17, 1e9 * _LAST, 1e-9, "ns")),
+)
+# Tenths of microseconds since 1601 and since the year 1, from 1980 to 2100; as nanoseconds since 1970 these
+# would be times in 1974 and 1990.
+_WINDOWS = ((1.19e17, 1.58e17, "1601 (Windows)"), (6.24e17, 6.63e17, "the year 1 (.NET)"))
 
 
 def are_digits(time_format: str) -> bool:
@@ -96,14 +104,15 @@ def _with_months_behind_the_point(label: str, values: np.ndarray) -> pd.Series |
 
 
 def times_of_day(values: np.ndarray) -> np.ndarray | None:
-    """Seconds of numbers that may be hours and minutes, as 630, or with seconds, as 63000; or None."""
-    if not len(values) or not np.isfinite(values).all() or not np.all(values == np.floor(values)):
+    """Seconds of numbers that may be hours and minutes, as 630, or with seconds, as 63000.5; or None."""
+    if not len(values) or not np.isfinite(values).all() or values.min() < 0 or values.max() < _HOUR:
         return None
-    if values.min() < 0 or values.max() < _HOUR:
+    no_seconds = values.max() <= _MIDNIGHT
+    if no_seconds and not np.all(values == np.floor(values)):
         return None
-    whole = 100 * values if values.max() <= _MIDNIGHT else values
+    whole = 100 * values if no_seconds else values
     hours, minutes, seconds = whole // 10_000, whole // 100 % 100, whole % 100
-    if hours.max() > 24 or minutes.max() > 59 or seconds.max() > 59:
+    if hours.max() > 24 or minutes.max() > 59 or seconds.max() >= 60:
         return None
     return 3600.0 * hours + 60.0 * minutes + seconds
 
@@ -123,14 +132,24 @@ def _of_clock(label: str, values: np.ndarray, notes: Notes) -> np.ndarray | None
     plain = clock_of(values)
     if seconds is None or read is None or (plain is not None and plain.even):
         return None
-    if len(np.unique(seconds // 3600)) == 1:  # years are 20 hours and some minutes
+    if values.max() <= _MIDNIGHT and len(np.unique(seconds // 3600)) == 1:  # years are 20 hours and minutes
         return None
-    if not read.even or len(values) < _FEW:  # uneven ones may be anything: minutes with gaps, years
+    goes_on = read.even or _jumps_to_minutes(values, seconds)
+    if len(values) < _FEW or not goes_on:  # uneven ones may be anything: minutes with gaps, years
         if _CALLED_TIME.fullmatch(label) and values.min() >= _HOUR and (values % 10).any():
-            notes.decide(f'{label!r} as plain numbers, no hours and minutes (time_format="%H%M")')
+            form = "%H%M" if values.max() <= _MIDNIGHT else "%H%M%S"
+            notes.decide(f'{label!r} as plain numbers, no hours and minutes (time_format="{form}")')
         return None
     notes.decide(f"time: {label!r} read as hours and minutes in one number, in seconds")
     return past_midnight(seconds, notes)
+
+
+def _jumps_to_minutes(values: np.ndarray, seconds: np.ndarray) -> bool:
+    """Whether numbers jump from 59 to 100 where a minute of a clock begins, and its seconds do not."""
+    steps = np.diff(seconds)
+    begins = np.diff(values) > steps + 1
+    whole = values.max() > _MIDNIGHT and begins.sum() >= _MINUTES and not begins.all()
+    return whole and bool(steps[begins].max() <= steps[~begins].max())
 
 
 def as_seconds(label: str, values: np.ndarray, has_unit: bool, notes: Notes) -> np.ndarray | None:
@@ -154,6 +173,12 @@ def as_seconds(label: str, values: np.ndarray, has_unit: bool, notes: Notes) -> 
         by = "MATLAB" if matlab else "Excel"
         notes.decide(f"{label!r} read as day numbers of {by}: time in seconds since the first")
         return (values - finite[0]).astype(np.float64) * _DAY
+    for low, high, era in _WINDOWS:
+        if low <= middle < high:
+            notes.decide(
+                f"time: {label!r} read as tenths of microseconds since {era}, in seconds since the first"
+            )
+            return (values - finite[0]).astype(np.float64) * 1e-7
     for low, high, scale, unit in _UNIX:
         if low <= middle < high:
             notes.say(f"time: time stamps in {unit} since 1970, in seconds since the first")

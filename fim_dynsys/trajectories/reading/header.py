@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from fim_dynsys.trajectories.reading.lines import (
     content_lines,
     find_separator,
     splitter,
+    without_tail,
 )
 from fim_dynsys.trajectories.reading.names import find_names
 from fim_dynsys.trajectories.reading.numbers import (
@@ -27,9 +29,11 @@ from fim_dynsys.trajectories.reading.numbers import (
     marks,
 )
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
+from fim_dynsys.wording import counted
 
 _LINES = 400  # of the head that are looked at
 _ROWS_AHEAD = 5  # rows that have to follow the first one of the table
+_SHARE = 10  # of the rows below: fewer rows above a table are parameters, and no table of their own
 _JUMP = 3.0  # largest steps of a single column that its number above is away from it
 _STATED = re.compile(  # a name and a number behind it, as `tInc = 0.1` or `Delta_X 0.1`
     r"([^\W\d][\w ]*?)\s*[:=,;\s]\s*([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?)"
@@ -113,6 +117,7 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
     first = _first_row(rows, width, kinds)
     if first is None:
         raise _without_rows(name, text, lines, rows)
+    _check_one_table(name, lines, rows, first, options, notes)
     numbers = [bare_number(cell) for row in rows[first:] for cell in row[:width] if cell and is_number(cell)]
     decimal, thousands, guessed = marks(numbers)
     if options.decimal is not None:
@@ -228,6 +233,35 @@ def _first_row(rows: Sequence[list[str]], width: int, kinds: Sequence[str]) -> i
         if fits and 2 * sum(ahead) > len(ahead):
             return k
     return None
+
+
+def _check_one_table(
+    name: str, lines: Sequence[Line], rows: Sequence[list[str]], first: int, options: Options, notes: Notes
+) -> None:
+    """Refuse, or say, that rows of numbers stand above the first row: a table of another width."""
+    widths = [_width_of_numbers(row) for row in rows[:first]]
+    runs = [(width, list(run)) for width, run in groupby(range(first), widths.__getitem__) if width]
+    width, run = max(runs, key=lambda found: len(found[1]), default=(0, []))
+    if len(run) < _ROWS_AHEAD:
+        return
+    where = f"lines {lines[run[0]].number + 1} to {lines[run[-1]].number + 1}"
+    if options.bad_rows == "error" and len(run) * _SHARE >= len(rows) - first:
+        raise refusal(
+            "one table",
+            f"two in {name!r}: rows of {counted(width, 'number')} in {where}, and others below",
+            'save each in a file of its own, mend rows that are cut off, or give bad_rows="drop" to read the '
+            "lower rows",
+        )
+    notes.decide(f"left out {len(run)} rows of {counted(width, 'number')} in {where}, above the table")
+
+
+def _width_of_numbers(row: Sequence[str]) -> int:
+    """How many cells a line of numbers and dates has; 0 for any other line."""
+    cells = without_tail(list(row))
+    known = any(map(is_number, cells)) and all(
+        is_number(cell) or is_date(cell) or is_missing(cell) for cell in cells
+    )
+    return len(cells) if known else 0
 
 
 def _numbers_columns(name: str, rows: Sequence[list[str]], decimal: str) -> bool:

@@ -109,7 +109,19 @@ def find_names(
     if all(map(is_unit, last)) and not all(cell.isidentifier() for cell in last):
         notes.say("units from the only line above the rows, names by place")
         return [""] * width, last, None
+    if len(fitting) > 1 and _say_times(fitting[-2]):
+        notes.decide(f"names from the last of two lines, not from {', '.join(fitting[-2])} above it (names=)")
     return last, [], None
+
+
+def _say_times(names: Sequence[str]) -> bool:
+    """Whether a line names each column, and one of them the time."""
+    return (
+        all(map(_NAME.match, filter(None, names)))
+        and _names_all(names, names)
+        and all(names)
+        and (any(map(is_time_name, names)))
+    )
 
 
 def _names_all(names: Sequence[str], units: Sequence[str]) -> bool:
@@ -132,9 +144,17 @@ def _are_units(names: Sequence[str], cells: Sequence[str]) -> bool:
     of_time = {cell for name, cell in zip(names, cells, strict=True) if is_time_name(name) and is_unit(cell)}
     others = [cell for cell in filled if cell not in of_time]
     brief = any(is_unit_name(cell) and len(cell) <= _BRIEF for cell in map(without_brackets, of_time))
-    if not brief or any("_" in cell or split_name(cell)[1] for cell in others):
+    known = any(map(is_unit, others))
+    named = [cell for cell in others if "_" in cell or (split_name(cell)[1] and not _is_ratio(cell, known))]
+    if not brief or named:
         return False
-    return any(map(is_unit, others)) or all(len(cell) <= _BRIEF or not cell.isalpha() for cell in others)
+    return known or all(len(cell) <= _BRIEF or not cell.isalpha() for cell in others)
+
+
+def _is_ratio(cell: str, beside_units: bool) -> bool:
+    """Whether ``widgets/d`` is a unit: a rate, or one beside other units; ``x/m`` is a name with a unit."""
+    found = re.fullmatch(r"[^\s/]{2,}/([^\s/]+)", cell)
+    return found is not None and (beside_units or is_unit_name(found[1]))
 
 
 def _describes(names: Sequence[str], units: Sequence[str], cells: Sequence[str]) -> bool:

@@ -82,6 +82,10 @@ class Options:
             return []
         return [value] if isinstance(value, str) else [str(item) for item in value]
 
+    def with_units(self, of_file: Mapping[str, str]) -> Mapping[str, str]:
+        """Units of a file with those that are given beside them, or in their place."""
+        return {**of_file, **self.units} if isinstance(self.units, Mapping) else self.units or of_file
+
     @property
     def missing_values(self) -> tuple[list[str], list[float]]:
         """Texts and numbers that were said to stand for missing values."""

@@ -14,7 +14,7 @@ from fim_dynsys.trajectories.reading.composed import with_months_as_numbers
 from fim_dynsys.trajectories.reading.numbers import is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.samples import thinned, without_repeats
-from fim_dynsys.trajectories.reading.text import Table
+from fim_dynsys.trajectories.reading.text import Table, stands_beside
 from fim_dynsys.trajectories.reading.timing import Times, find_times
 from fim_dynsys.trajectories.reading.trials import (
     are_of_one_name,
@@ -63,6 +63,7 @@ _FLAGS = re.compile(
 )
 _DISGUISED = re.compile(r"[^\w]*\d")  # cells that begin with a number, as $1.50, (0.5), <0.1 and 1.2±0.1
 _MARKS = 5  # different values of a flag, at most
+_PIECE = 3  # rows, at least on average, after which a clock starts again
 _COUNTED = 20  # rows, that a column counts which is no state for that
 _CYCLES = ((1, 12), (0, 23), (1, 24), (0, 59))  # first and last month, hour (twice) and minute
 _UNITS = re.compile(r"units?|uom|einheit", re.IGNORECASE)
@@ -136,7 +137,7 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
         t=[t[rows] for rows in runs],
         state_names=names,
         coords=per_trajectory,
-        units=units if options.units is None else options.units,
+        units=options.with_units(units),
         u=None if u is None else [u[rows] for rows in runs],
         input_names=tuple(inputs) or None,
     )
@@ -273,20 +274,22 @@ def _rest(
     dropped: dict[str, str] = {}
     states: list[str] = []
     constant: list[str] = []
-    counters = [c for c in remaining if _is_counter(frame, c, t, runs)]
+    timed = bool(times.columns) or options.step is not None
+    counters = [c for c in remaining if _is_counter(frame, c, t, runs, timed)]
+    units = {c: table.units.get(c, "") for c in remaining}
+    clocked = [c for c in remaining if times.columns and clocks.is_time_name(c, units[c])]
+    clocked = [c for c in clocked if not clocks.may_be_temperature(c, units[c])]
     for name in remaining:
         if is_text(frame[name]) or dates.looks_dated(frame[name]):
             _check_label(name, frame[name])
             dropped[name] = "text"
         elif name in counters and len(counters) < len(remaining):
-            dropped[name] = "row numbers"
-        elif (
-            clocks.is_time_name(name, table.units.get(name, ""))
-            and not clocks.may_be_temperature(name, table.units.get(name, ""))
-            and times.columns
-            and _is_linear(numbers_of(frame[name]), t, runs)
-        ):
+            rows = name.startswith("column ") or _counts_rows(numbers_of(frame[name]), runs, 1)
+            dropped[name] = "row numbers" if rows else "a counter"
+        elif name in clocked and _is_linear(numbers_of(frame[name]), t, runs):
             dropped[name] = "a second clock"
+        elif name in clocked and _is_restarting(numbers_of(frame[name]), t, runs):
+            dropped[name] = "a clock that starts again"
         elif _is_cyclic(numbers_of(frame[name])):
             dropped[name] = "numbers of months or hours"
         elif _is_beside(numbers_of(frame[name])):
@@ -409,15 +412,15 @@ def is_flag(name: str, values: np.ndarray) -> bool:
     return _FLAGS.fullmatch(name) is not None and len(seen) <= _MARKS and bool(np.all(seen == np.floor(seen)))
 
 
-def _counts_rows(values: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
-    """Whether a column of any name counts the rows; a state that does so for long is a clock."""
-    long = max(map(len, runs)) >= _COUNTED
+def _counts_rows(values: np.ndarray, runs: Sequence[np.ndarray], some: int = _COUNTED) -> bool:
+    """Whether a column counts the rows, so many at least; for long, one of any name is a clock."""
+    long = max(map(len, runs)) >= some
     return long and (clocks.counts_rows(values) or all(clocks.counts_rows(values[run]) for run in runs))
 
 
 def _check_label(name: str, column: pd.Series) -> None:
     """Refuse to drop text that holds numbers: columns that were not split, clocks, numbers in disguise."""
-    if dates.looks_dated(column):
+    if dates.looks_dated(column) or stands_beside(column):
         return
     cells = column.dropna().astype(str)
     if len(cells) <= _FEW:
@@ -454,7 +457,10 @@ def _worth_keeping(
     }
 
 
-def _is_counter(frame: pd.DataFrame, name: str, t: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
+def _is_counter(
+    frame: pd.DataFrame, name: str, t: np.ndarray, runs: Sequence[np.ndarray], timed: bool
+) -> bool:
+    """Whether a column counts the rows by its name and values, those of any step beside a time."""
     values = numbers_of(frame[name])
     if not clocks.is_counter_name(name) or (len(name) == 1 and name != "#" and len(t) < _COUNTED):
         return False
@@ -470,7 +476,16 @@ def _is_counter(frame: pd.DataFrame, name: str, t: np.ndarray, runs: Sequence[np
         rising = np.concatenate([np.diff(run) >= 0 for run in seen])
         whole = np.concatenate([run == np.floor(run) for run in seen])
         return bool(rising.mean() > _MOSTLY and whole.mean() > _MOSTLY) if len(rising) else False
-    return clocks.counts_rows(values) or all(clocks.counts_rows(values[run]) for run in runs)
+    on = timed and all(clocks.counts_on(name, values[run]) for run in runs)
+    return on or _counts_rows(values, runs, 1)
+
+
+def _is_restarting(values: np.ndarray, t: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
+    """Whether values go on as the time does and start again, as the time of a step or a lap."""
+    falls = [np.flatnonzero(np.diff(values[run]) < 0) + 1 for run in runs]
+    pieces = [piece for run, starts in zip(runs, falls, strict=True) for piece in np.split(run, starts)]
+    long = len(pieces) * _PIECE <= sum(map(len, runs))
+    return len(runs) < len(pieces) and long and _is_linear(values, t, pieces)
 
 
 def _is_linear(values: np.ndarray, t: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
@@ -541,7 +556,7 @@ def _in_given_unit(table: Table, times: Times, options: Options, notes: Notes) -
         return times
     numeric = [c for c in times.columns[:1] if is_numeric(table.frame[c])]
     if any(times.unit in (table.units.get(c), clocks.unit_of_name(c)) for c in numeric):
-        notes.decide(f"times in {times.unit} called {given}, and not converted (units=)")
+        notes.decide(clocks.said_unit(times.unit, given))
         return times
     if unit not in clocks.IN_SECONDS:
         raise refusal(

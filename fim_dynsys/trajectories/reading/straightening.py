@@ -12,6 +12,17 @@ _HEADERS = 40  # lines of a header, at most
 _BROKEN = 1 << 13  # bytes in which cells of the header may hold line breaks
 _COLUMNS = 8  # labels of a series, at most
 _TIMES = 5  # times in a header, at least
+_SUBJECTS = re.compile(  # a column of numbers called so names rows, each of which is a series
+    r"(id|subject|patient|animal|individual|participant|mouse|rat|plant|gene|trial|run|replicate)s?"
+    r"([ _]?(id|no|nr|number|#))?",
+    re.IGNORECASE,
+)
+_LABELLED = re.compile(  # t15, day 3, 30 min: times in a header of subjects
+    r"(?P<label>(t|time|day|d|week|w|month|hour|h|min)[ _=]*)?(?P<time>\d+(\.\d+)?)"
+    r"(?P<unit> ?(s|sec|min|h|hours?|d|days?|w|weeks?))?",
+    re.IGNORECASE,
+)
+_WORD = 2  # letters in a header of times, with which it is none of columns, as T1
 _VARIABLES = 64  # rows of a table that may stand on its side
 
 
@@ -51,17 +62,25 @@ def _of_times_in_a_row(content: bytes, options: Options, notes: Notes) -> bytes 
         return None
     split = splitter(find_separator(lines) if options.separator is None else options.separator)
     header = without_tail(split(lines[0].text))
+    bare, unit = _bare_times(header[1:])
+    of_subjects = bool(bare) and _SUBJECTS.fullmatch(header[0]) is not None
     labels = next((k for k, cell in enumerate(header) if is_number(cell) or is_date(cell)), len(header))
-    times = header[labels:]
+    labels, times = (1, bare) if of_subjects else (labels, header[labels:])
     numbers = [float(cell) for cell in times if cell.replace(".", "", 1).isdigit()]
     growing = len(numbers) == len(times) and numbers == sorted(set(numbers))
     rows = [split(line.text)[: len(header)] for line in lines[1:]]
     named = all(row[:labels] and not all(map(is_number, row[:labels])) for row in rows)
+    different = len({row[0] for row in rows if row}) == len(rows)
+    named &= different or not of_subjects or times == header[1:]
+    numbered = of_subjects and different and len(rows) <= _VARIABLES
+    if numbered and growing and len(times) >= _TIMES and len(re.sub("[^a-zA-Z]", "", header[1])) < _WORD:
+        # No wavelengths, and no T1, T2, ... beside numbers of rows.
+        numbered = numbers[0] <= numbers[1] - numbers[0] and numbers[-1] > len(numbers)
     if (
         not 0 < labels < _COLUMNS
         or len(times) < _TIMES
         or not (growing or all(map(is_date, times)))
-        or not named
+        or not (named or numbered)
     ):
         return None
     if len(lines) > _VARIABLES or len(content) > _HEAD:
@@ -72,13 +91,25 @@ def _of_times_in_a_row(content: bytes, options: Options, notes: Notes) -> bytes 
         )
     place = next((k for k in range(labels) if len({row[k] for row in rows}) == len(rows)), None)
     called = [row[place] if place is not None else " ".join(filter(None, row[:labels])) for row in rows]
+    called = called if named else [f"{header[0]} {label}" for label in called]
     notes.decide("rows are series, columns are times: turned")
     # Cycles are numbered above a row of times.
     first = header[0] if any(map(is_time_name, called)) and header[0] else "time"
+    first += unit if of_subjects else ""
     columns = [[first, *times], *([name, *row[labels:]] for name, row in zip(called, rows, strict=True))]
     height = max(map(len, columns))
     padded = [column + [""] * (height - len(column)) for column in columns]
     return "".join("\t".join(row) + "\n" for row in zip(*padded, strict=True)).encode()
+
+
+def _bare_times(cells: list[str]) -> tuple[list[str], str]:
+    """Numbers of cells like ``t15`` or ``30 min`` that are labelled alike, and their unit; or none."""
+    found = [match for cell in cells if (match := _LABELLED.fullmatch(cell.strip()))]
+    alike = len(found) == len(cells) and len({(match["label"], match["unit"]) for match in found}) == 1
+    if not alike:
+        return [], ""
+    unit = (found[0]["unit"] or found[0]["label"] or "").strip(" _=")
+    return [match["time"] for match in found], f" ({unit})" if unit.lower() not in ("", "t", "time") else ""
 
 
 def _unwrapped(content: bytes, notes: Notes) -> bytes:

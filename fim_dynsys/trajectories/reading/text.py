@@ -27,6 +27,7 @@ from fim_dynsys.wording import counted
 _HEAD = 1 << 18  # bytes in which the layout of a table shows
 _BLOCK = 5  # rows of a block between blank lines, at least on average
 _BESIDE = 20  # rows beside which facts about a record may stand
+_FACTS = 3  # different texts, at least, where facts stand beside more than a fifth of the rows
 _SWITCHES = (
     ("true", "false"),
     ("t", "f"),
@@ -102,6 +103,9 @@ def read_text(name: str, content: bytes, options: Options, notes: Notes) -> Tabl
     head = read_head(name, beginning.decode("utf-8", "replace"), options, notes)
     body = _rows_alone(content, head, options, notes)
     frame = _parsed(name, body, head, options)
+    longer = sum(bool(line.strip()) for line in body.split(b"\n")) - len(frame)
+    if options.bad_rows == "drop" and longer > 0:
+        notes.decide(f"dropped {counted(longer, 'row')} with more cells than the others")
     frame = _whole_rows(name, body, head, frame, options, notes)
     _check_end(content, head, frame, notes)
     columns, suffixed = _converted(name, frame, head, options, notes)
@@ -242,7 +246,7 @@ def _converted(
             column, on, off = switch
             label = head.names[place] if head.names else f"column {place + 1}"
             notes.decide(f"{label}: {on} and {off} as 1 and 0")
-        elif not is_numeric(column) and not _stands_beside(column):
+        elif not is_numeric(column) and not stands_beside(column):
             values, wrong, unit = as_numbers(column, head.decimal)
             kept = np.isfinite(values)
             dated = column.dropna().astype(str).head(50).map(lambda cell: is_date(cell.strip())).mean() > 0.5
@@ -291,12 +295,14 @@ def _switched(column: pd.Series) -> tuple[pd.Series, str, str] | None:
     return column.map(lambda cell: float(str(cell) == on), na_action="ignore").astype(float), on, off
 
 
-def _stands_beside(column: pd.Series) -> bool:
+def stands_beside(column: pd.Series) -> bool:
     """Whether text and numbers stand in the first rows only: facts about the record, beside its rows."""
     filled = np.flatnonzero(column.notna())
-    if len(column) < _BESIDE or len(filled) < 2 or filled[-1] >= len(column) / 5:
+    if len(column) < _BESIDE or len(filled) < 2:
         return False
-    return not all(is_number(str(cell).strip()) for cell in column.dropna())
+    texts = {str(cell).strip() for cell in column.dropna() if not is_number(str(cell).strip())}
+    few = filled[-1] < len(column) / 5
+    return bool(texts) and (few or (len(texts) >= _FACTS and filled[-1] < min(_BESIDE, len(column) / 2)))
 
 
 def _labelled(columns: dict[int, pd.Series], suffixed: dict[int, str], head: Head, notes: Notes) -> Table:

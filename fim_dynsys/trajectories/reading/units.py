@@ -13,7 +13,8 @@ _BASES = """
     cell ind individuals AU a.u. arb arbitrary ml mL dl ha acre acres ft in inch inches lb lbs mph
     kmh kph g/l frame frames sample samples thousands thousand millions million 1 - none cpm OD
     CFU cfu PFU pfu copies IU U RFU RLU NTU FNU PSU psu bpm BPM cfs knots rev vvm gDCW gCDW gDW %RH
-    dimensionless Deg
+    dimensionless Deg Nm3 Sm3 Nl NL sL slm slpm sccm scfm barg bara psig psia kgf lbf Wh Ah inH2O mmH2O
+    cmH2O events molecules
     Second Seconds Sec s. min. h. d. mo dy hr mn Jahr Jahre Tag Tage Stunden Sekunden Minuten
     \u0441 \u043c\u0441 \u043c\u0438\u043d \u0447 \u043c \u0441\u043c \u043c\u043c \u043a\u043c
     \u043a\u0433 \u0412 \u0410 \u043c\u0410 \u0413\u0446
@@ -25,6 +26,10 @@ _FACTOR = rf"(?:(?:{_PREFIX}(?:{_SYMBOL})|°\s?[CFK]?|º[CF]?|[kM]?Ω|Å|µ|‰|
 _UNIT = re.compile(
     rf"^(?:1\s?/\s?)?{_FACTOR}(?:\s?[*·/.⋅ ]\s?{_FACTOR}|\s?/\s?\({_FACTOR}(?:[*·. ]{_FACTOR})*\))*$"
 )
+_OF_SUBSTANCE = re.compile(  # mgO2/L, gCOD/L, kgDM/ha: only the amount is a unit by itself
+    rf"(?:[kmuµμn]?(?:g|mol)) ?[A-Z][A-Za-z]{{0,3}}\d?{_POWER}\s?/\s?{_FACTOR}(?:\s?/\s?{_FACTOR})?"
+)
+_RUN_TOGETHER = re.compile(rf"(?=.*-\d.*-\d)(?:{_FACTOR}){{2,5}}")  # umolm-2s-1
 _BRACKETS = re.compile(r"^(?P<name>.*?\S)\s*[(\[{<](?P<unit>[^()\[\]{}<>]*(?:\([^()]*\)[^()]*)?)[)\]}>]$")
 _IN_BRACKETS = re.compile(r"[(\[{<]+([^()\[\]{}<>]*(?:\([^()]*\)[^()]*)?)[)\]}>]+")
 _SLASH = re.compile(r"^(?P<name>[^/]*\S)\s*(?: / |/ | /|, ?| in )\s*(?P<unit>\S.*)$")
@@ -48,7 +53,8 @@ def is_unit(text: str) -> bool:
     """Whether a text reads as a unit, brackets round it or not."""
     bare = without_brackets(text)
     clock = _CLOCK.fullmatch(bare) is not None or clock_format(bare) is not None
-    return bool(bare) and (_UNIT.match(bare) is not None or clock)
+    known = _UNIT.match(bare) or _OF_SUBSTANCE.fullmatch(bare) or _RUN_TOGETHER.fullmatch(bare)
+    return bool(bare) and (known is not None or clock)
 
 
 def clock_format(text: str) -> str | None:
