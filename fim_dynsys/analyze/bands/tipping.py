@@ -38,6 +38,8 @@ from fim_dynsys.wording import counted
 
 _LEVELS = 48  # of the ramp: between two of them rates change linearly
 _SHORTEST = 40  # steps in the field's unit of time
+_RESOLVED = 0.25  # steps times the fastest rate at rest: the variance of noise there is right to 1 %
+_STABLE = 2.0  # the same, at which Heun's steps begin to grow
 _MOST_STEPS = 20_000  # of one noisy path, which all draws take together
 _TIMES = 200  # at which what has tipped is counted
 _QUANTILES = 200  # of each family's share, blurred by its number of paths, which are pooled
@@ -158,7 +160,7 @@ def tipping(
     limit : float
         As a share of the region's size.
     dt : float, optional
-        Step; default a fortieth of the field's unit of time.
+        Step; default a fortieth of the field's unit of time, or a quarter of its fastest at rest.
     level : float
         Probability that the interval is meant to have.
     seed : int
@@ -211,13 +213,6 @@ def tipping(
     level = check_number("tipping", "level", level, 0.0, 1.0)
     n_paths = n_paths if intensity.any() else 1
     end = duration + hold
-    step = system.scales.time / _SHORTEST if dt is None else dt
-    n = max(int(np.ceil(end / step)), 2 * _TIMES)
-    if n > _MOST_STEPS and dt is None:
-        raise ValueError(
-            f"tipping: expected at most {_MOST_STEPS} steps of {step:.3g} in a time of {end:g}, got {n}; "
-            "pass a larger dt, if the motion is slow enough for it."
-        )
     rest = system.rest(x0)
     found = ~np.isnan(rest).any(axis=(1, 2))
     if not found.any():
@@ -229,6 +224,7 @@ def tipping(
             f"{rest[found][0, 0].tolist()}; give a state near the one that is left."
         )
     found &= ~repels
+    n = _n_steps(end, dt, system.scales.time, system.fastest(rest[found], np.flatnonzero(found)))
     paths = _Paths(system, rest, np.flatnonzero(found), n_paths, limit)
     times, away, by_member = paths.run(duration, end, n, intensity, seed, progress)
     weights = system.weights[found] / system.weights[found].sum()
@@ -246,6 +242,34 @@ def tipping(
         state_names=system.names,
         units=system.units,
     )
+
+
+def _n_steps(end: float, dt: float | None, time: float, fastest: float) -> int:
+    """Number of steps: given ones have to be stable, others resolve the fastest rate at rest.
+
+    Parameters
+    ----------
+    end, time : float
+        Of the paths; unit of time of the field.
+    dt : float or None
+        Step that was asked for.
+    fastest : float
+        Largest rate at which states return to rest.
+    """
+    if dt is not None and dt * fastest > _STABLE:
+        raise ValueError(
+            f"tipping: expected dt below {_STABLE / fastest:.3g}, for the system returns to rest at rates of "
+            f"{fastest:.3g}, got {dt:g}."
+        )
+    step = min(time / _SHORTEST, _RESOLVED / max(fastest, 1e-300)) if dt is None else dt
+    n = max(int(np.ceil(end / step)), 2 * _TIMES)
+    if n > _MOST_STEPS and dt is None:
+        most = _STABLE / max(fastest, 1e-300)
+        raise ValueError(
+            f"tipping: expected at most {_MOST_STEPS} steps of {step:.3g} in a time of {end:g}, got {n}; "
+            f"shorten the time, or pass a larger dt below {most:.3g}, if the motion is slow enough for it."
+        )
+    return n
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +315,7 @@ class _System:
             None,
             np.array(chosen.weights),
             box,
-            field.scales,
+            scales_within(field, box),
             tuple(own["state_names"]),
             own["units"],
         )
@@ -319,7 +343,7 @@ class _System:
             chosen = [fields]
         first = family.at(ramp[0])
         box = resolve_region(first, family.region if region is None else region, "tipping")
-        scales = first.scales if family.scales is None else family.scales
+        scales = scales_within(first, box) if family.scales is None else family.scales
         units = dict(fields.units) if isinstance(fields, DataBifurcations) else {}
         return cls(
             tuple(member.at for member in chosen),
@@ -344,10 +368,22 @@ class _System:
         away = np.zeros(len(rest), dtype=bool)
         for k, (field, x) in enumerate(zip(self.fields(0.0), rest, strict=True)):
             if np.isfinite(x).all():
-                steady = with_steps(field, scales_within(field, self.region))
-                values = np.linalg.eigvals(steady.jacobian(x))
+                values = self._rates(field, x)
                 away[k] = values.real.max() > AXIS * np.abs(values).max()
         return away
+
+    def fastest(self, rest: np.ndarray, members: np.ndarray) -> float:
+        """Largest rate, by size, at the states (m, levels, d) of some members (m,)."""
+        levels = np.linspace(0.0, 1.0, rest.shape[1])
+        return max(
+            float(np.abs(self._rates(self.fields(share)[k], places[level])).max())
+            for level, share in enumerate(levels)
+            for k, places in zip(members, rest, strict=True)
+        )
+
+    def _rates(self, field: VectorField, x: np.ndarray) -> np.ndarray:
+        """Eigenvalues (d,) at a state (d,)."""
+        return np.linalg.eigvals(with_steps(field, scales_within(field, self.region)).jacobian(x))
 
     def rest(self, x0: np.ndarray) -> np.ndarray:
         """The equilibrium of each member at each level of the ramp, (m, levels, d).

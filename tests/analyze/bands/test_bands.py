@@ -398,3 +398,14 @@ def test_tipping_starts_from_the_equilibrium_in_any_unit(unit):
     assert analyze.tipping(field, [3 * unit], 5.0, region=box, noise=0.1 * unit, dt=0.05).probability == 0.0
     with pytest.raises(ValueError, match="stable equilibrium"):
         analyze.tipping(field, [0.1 * unit], 5.0, region=box)
+
+
+@pytest.mark.parametrize("rate", [1.0 / 86400.0, 1.0, 200.0])
+def test_tipping_of_a_stable_state_at_any_rate(rate):
+    """200 a unit of time was away for certain: steps of a fortieth of the unit grew from the noise."""
+    field = CallableField(lambda x: -rate * x, 1)
+    box, end = [(-2, 2)], 5.0 / rate
+    found = analyze.tipping(field, [0.0], end, noise=1e-3 * rate**0.5, n_paths=20, region=box)
+    assert found.probability == 0.0
+    with pytest.raises(ValueError, match=r"expected dt below .*, for the system returns to rest at rates of"):
+        analyze.tipping(field, [0.0], end, noise=1e-3, n_paths=20, region=box, dt=3.0 / rate)
