@@ -86,6 +86,7 @@ _LANDED = 1e-9  # share of the least real part of eigenvalues that is left after
 _TURNS = 1e-3  # of the largest eigenvalue: the imaginary part of one that is not rounding
 _BOTH_VANISH = 1e-6  # eigenvalues, times the time scale of the field, of which two vanish at once
 _SHORTER = 0.8  # of steps: a point within those of a kink stays so
+_LATEST, _STUCK = 20, 1e-2  # points within so many lengths: steps no longer lead on
 _OF_STATE = 1e-3  # of a state: differences have no shorter steps, see `VectorField`
 _SMOOTH = 1e-7  # in units of the region: that near are points of two steps where there is no kink
 _KINK = 1e-4  # share of the usual steps at a kink: it leaves an error of 1e-7 lengths, rounding one of 1e-9
@@ -655,7 +656,7 @@ class _Explorer:
             ]
             points = [_turned(point) for point in behind.points[:0:-1]] + points
             ends = behind.end, end
-        ends = self._explained(ends[0], points[0]), self._explained(ends[1], points[-1])
+        ends = self._explained(ends[0], points), self._explained(ends[1], points[::-1])
         points, events = self._with_near_misses(points, events)
         if self.curve.beyond == 0.0:
             self._add(points, events, ends)
@@ -733,12 +734,17 @@ class _Explorer:
         self.branches.append(self._branch(points, named, ends))
         self.branches += [circle.branch for circle in circles.values() if circle is not None]
 
-    def _explained(self, end: BranchEnd, last: Point) -> BranchEnd:
-        """The end of a branch, where it is a continuum or a kink that lets only short steps converge."""
-        if end is BranchEnd.STEP and on_continuum(self.equations, last.u):
+    def _explained(self, end: BranchEnd, points: Sequence[Point]) -> BranchEnd:
+        """The end of a branch, by its points from there, where only short steps converge.
+
+        That is a continuum, or a kink, or a bend that is as sharp for the steps.
+        """
+        last = points[0].u
+        if end is BranchEnd.STEP and on_continuum(self.equations, last):
             return BranchEnd.CONTINUUM
-        stuck = end in (BranchEnd.STEP, BranchEnd.POINTS)
-        return BranchEnd.KINK if stuck and at_kink(self.equations, last.u) else end
+        latest = np.array([point.u for point in points[:_LATEST]])
+        stuck = end is BranchEnd.STEP or (end is BranchEnd.POINTS and np.ptp(latest, axis=0).max() < _STUCK)
+        return BranchEnd.KINK if stuck and at_kink(self.equations, last) else end
 
     def _is_new(self, point: Point, event: Bifurcation) -> bool:
         """Whether an event is no branch point known from another branch; its tangents are noted."""

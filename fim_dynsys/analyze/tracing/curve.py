@@ -45,7 +45,7 @@ class BranchEnd(enum.StrEnum):
     STEP = "steps became too small"
     CONTINUUM = "equilibria form a continuum"
     CIRCLE = "circle of equilibria shrinks to a point"
-    KINK = "kink of the field"
+    KINK = "kink or sharp bend of the field"
     POINTS = "limit of points reached"
     BUDGET = "budget used up"
 

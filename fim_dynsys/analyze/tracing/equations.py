@@ -17,6 +17,7 @@ ROOT = 1e-9
 _NEWTON_STEPS = 60  # a double root, halved in distance a step, is then at rounding
 _ROUNDING = 1e-12  # of the range of the parameter
 _ESCAPE = 1e6  # multiple of the unit of length beyond which a branch without a region is given up
+_ALIKE = 1e4  # ratio of lengths up to which states share one; beyond, determinants are of rounding
 _LOOKED_AT = (0.1, 0.5, 0.9)  # of the range: where its lengths are taken from; ends are often special
 _SMALL = 0.1  # of the assumed length: states that stay below it set the length themselves
 
@@ -66,8 +67,12 @@ class Equations:
             self.length = region.size / 2.0
         elif family.scales is not None:
             self.length = family.scales.length
+        elif self.unit.max() > _ALIKE * self.unit.min():
+            self.length, self.assumed = np.maximum(self.unit, np.abs(near).max(axis=0)), False
         else:
-            self.length = np.full(family.dim, max(self.unit.max(), np.abs(near).max()))
+            # Where a field bends beside a start says how far branches go only if the start stays at rest.
+            least = 0.0 if all(not family(near, p).any() for p in values) else 1.0
+            self.length = np.full(family.dim, max(least, self.unit.max(), np.abs(near).max()))
         self.reach = self.length
         self.time = 1.0 if family.scales is None else family.scales.time
         self.supported_only = False

@@ -287,3 +287,33 @@ def test_from_an_arm_of_a_pitchfork_the_line_is_followed():
     arms, zero = result.branches
     assert sorted(arms.x[[0, -1], 0]) == pytest.approx([-1, 1])
     assert np.abs(zero.x).max() < 1e-9 and sorted((zero.p[0], zero.p[-1])) == [-1, 1]
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-6, 1.0, 1e9])
+def test_states_in_units_that_differ_by_far(unit):
+    """A toggle switch and a predator with its prey, without data or region; BP and HB were lost at 1e-6."""
+
+    def switch(s, p):
+        x, y = s[:, 0] / unit, s[:, 1]
+        return np.stack([unit * (p / (1 + y**2) - x), p / (1 + x**2) - y], axis=1)
+
+    def hunt(s, k):
+        x, y = s[:, 0] / unit, s[:, 1]
+        eaten = 2 * x * y / (1 + x)
+        return np.stack([unit * (x * (1 - x / k) - eaten), eaten - y], axis=1)
+
+    found = continuation(FieldFamily.from_callable(switch, 2), [0.68232780 * unit, 0.68232780], (1, 4))
+    assert kinds(found) == [("BP", 2.0)] and len(found.branches) == 2
+    found = continuation(
+        FieldFamily.from_callable(hunt, 2, "k"), [unit, 0.25], (1.5, 4), p0=2.0, cycles=False
+    )
+    assert kinds(found) == [("HB", 3.0)]
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-10, 1e-8])
+def test_a_small_linear_term_at_the_start_is_no_length(start):
+    """p = x^2 + 1e-6 x; the branch ended at p = .1, at an edge of a region that was not given."""
+    bent = FieldFamily.from_callable(lambda s, p: p - s**2 - 1e-6 * s, 1)
+    (branch,) = continuation(bent, [start], (start**2 + 1e-6 * start, 1)).branches
+    assert branch.ends == (BranchEnd.P_RANGE, BranchEnd.P_RANGE) and len(branch.p) < 200
+    assert np.sort(branch.x[[0, -1], 0]) == pytest.approx([-1, 1], abs=1e-6)
