@@ -31,7 +31,7 @@ from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
-from fim_dynsys.wording import counted
+from fim_dynsys.wording import counted, value_text
 from fim_dynsys.writing import replace_file
 
 _SMOOTH = 400  # times at which a simulated curve is drawn
@@ -141,7 +141,7 @@ class _Page:
 
 def _provenance(model: VectorFieldModel, given: Mapping[str, object]) -> str:
     rows: dict[str, object] = {**given, "model": f"{model.name}, version {model.version}"}
-    rows |= {"parameters": {key: repr(value) for key, value in model.get_params(deep=False).items()}}
+    rows |= {"parameters": {key: value_text(value) for key, value in model.get_params(deep=False).items()}}
     return f"<details><summary>Provenance</summary>{_facts(rows)}</details>"
 
 

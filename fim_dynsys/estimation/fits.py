@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, product
 
 import numpy as np
 
@@ -309,7 +309,7 @@ def with_switches_moved(fit: Fit, switches: Mapping[str, tuple[float, float]]) -
     return with_values_tried(fit, values)
 
 
-def with_values_tried(fit: Fit, values: Mapping[str, Sequence[float] | np.ndarray]) -> Fit:
+def with_values_tried(fit: Fit, values: Mapping[str, Sequence[float] | np.ndarray], n_ends: int = 1) -> Fit:
     """A fit of whole runs, or a better one in which a number has another value.
 
     With each value held, the other numbers are fitted; searches begin at the best of these.
@@ -320,15 +320,22 @@ def with_values_tried(fit: Fit, values: Mapping[str, Sequence[float] | np.ndarra
         Of whole runs.
     values : mapping
         What is tried, by the names of parameters; others than those that are estimated are left out.
+    n_ends : int
+        How many minima the other numbers are taken from, at most: at the best one they may be such that there
+        is no path with another value.
     """
     problem, space, rtol = fit.problem, fit.space, coarse_tolerance(fit.problem)
+    ends = [fit.descent.theta]
+    for end in fit.ends[np.argsort(fit.values, kind="stable")]:
+        if len(ends) < n_ends and not any(same_place(end[None], own)[0] for own in ends):
+            ends.append(end)
     for name, tried in values.items():
         if name not in space.names:
             continue
         held = np.array([own == name for own in space.names])
         found = []
-        for value in tried:
-            natural = np.where(held, value, fit.natural)
+        for value, end in product(tried, ends):
+            natural = np.where(held, value, space.natural(end))
             theta = space.coordinates(natural)
             if np.isfinite(theta).all() and np.array_equal(theta[held], space.inside(theta)[held]):
                 found.append(descend(problem.objective, theta, rtol, _ROUGH, held, _SEARCHED, damping=FAR))

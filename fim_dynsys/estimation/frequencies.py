@@ -16,6 +16,7 @@ _PER_TURN = 4  # frequencies that are looked at between those of one turn more o
 _MOST = 2000  # frequencies that are looked at
 _STRONGEST = 4  # lines of each column
 _ROUNDS = 3  # each with the lines of what the one before left
+_ENDS = 4  # minima from which the other numbers are taken
 
 
 def with_frequencies_tried(fit: Fit, named: Mapping[str, tuple[float, float]]) -> Fit:
@@ -36,7 +37,8 @@ def with_frequencies_tried(fit: Fit, named: Mapping[str, tuple[float, float]]) -
     lines = _lines(fit, 0.0)
     for _ in range(_ROUNDS):
         tried, before = np.array(lines + _lines(fit, 1.0)), fit.descent.value
-        fit = with_values_tried(fit, {n: (tried / factor) ** power for n, (factor, power) in named.items()})
+        values = {name: (tried / factor) ** power for name, (factor, power) in named.items()}
+        fit = with_values_tried(fit, values, _ENDS)
         if not fit.descent.value < before - SAME:
             break
         lines = []
@@ -87,7 +89,9 @@ def _columns(fit: Fit, share: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Times and values (n,) of each observable of each run, less a share of the fitted ones."""
     objective = fit.problem.objective
     for run, own, path in zip(fit.problem.runs, objective.experiments, fit.paths, strict=True):
-        values = own.values - share * path.values[own.rows, objective.at[own.kinds]]
         for kind in np.unique(own.kinds):
             rows = own.kinds == kind
-            yield run.times[own.rows[rows]], values[rows]
+            values, fitted = own.values[rows], path.values[own.rows[rows], objective.at[kind]]
+            if objective.observables[kind].errors.of_logarithm:
+                values, fitted = np.log(values), np.log(np.maximum(fitted, np.finfo(float).tiny))
+            yield run.times[own.rows[rows]], values - share * fitted

@@ -31,11 +31,16 @@ class Errors(enum.Enum):
         return self in (Errors.LOG_NORMAL, Errors.LOG_LAPLACE)
 
     @property
+    def is_laplace(self) -> bool:
+        """Whether the scale is the mean of the absolute residuals, not their root mean square."""
+        return self in (Errors.LAPLACE, Errors.LOG_LAPLACE)
+
+    @property
     def law(self) -> int:
         """The density, as the kernels call it."""
         if self is Errors.POISSON:
             return likelihood.POISSON
-        return likelihood.LAPLACE if self in (Errors.LAPLACE, Errors.LOG_LAPLACE) else likelihood.NORMAL
+        return likelihood.LAPLACE if self.is_laplace else likelihood.NORMAL
 
 
 @dataclass(frozen=True)

@@ -432,7 +432,7 @@ class EquationsModel(EstimatedModel):
         described = self._described(trajectories, states, columns, errors, curves, hold)
         problem = described.problem
         switches = timing(described.equations, problem.fixed)
-        frequencies = frequencies_of(described.equations, problem.fixed)
+        frequencies = frequencies_of((*described.equations, *problem.seen), problem.fixed)
 
         def with_times_tried(fit: Fit) -> Fit:
             return with_frequencies_tried(with_switches_moved(fit, switches), frequencies)

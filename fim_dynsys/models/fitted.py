@@ -67,6 +67,7 @@ from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.ordering import by_labels, in_order, with_clock
+from fim_dynsys.wording import value_text
 
 _UNNAMED = "unnamed"
 _MOST = 0.5  # of the paths of a forecast: where fewer reach its end, bands say little
@@ -926,7 +927,7 @@ class FittedModel(Estimator):
     def _summary(self) -> dict[str, str]:
         """What the notebook shows as a table: parameters, what was learnt from, what was chosen and why."""
         rows = {"model": f"{self.name}, version {self.version}"}
-        rows |= {key: repr(value) for key, value in self.get_params(deep=False).items()}
+        rows |= {key: value_text(value) for key, value in self.get_params(deep=False).items()}
         if not self.__sklearn_is_fitted__():
             return rows | {"fitted": "no"}
         return rows | facts(self.field_.frame, self.field_.fit_info)

@@ -43,7 +43,7 @@ def written(
             if {s.name for s in expression.free_symbols} & {*problem.inputs, TIME}:
                 continue
             scale = str(expression.xreplace(places))
-        elif not own.errors.of_logarithm and own.errors is not Errors.POISSON:
+        elif own.errors is Errors.NORMAL:
             continue
         found[column] = [own.errors.value, scale]
     return found
@@ -57,7 +57,7 @@ def deviations(report: Mapping[str, Any], names: Sequence[str], x: np.ndarray) -
         if kind is Errors.POISSON:
             found[..., j] = np.sqrt(np.maximum(size, 1.0))  # as wide where less than one is expected
         else:
-            own = _at(scale, x)
+            own = _at(scale, x) * (np.sqrt(2.0) if kind.is_laplace else 1.0)
             found[..., j] = own * size if kind.of_logarithm else np.abs(own)
     return found
 
@@ -69,11 +69,19 @@ def scattered(
     own = deviations(report, names, x)
     measured = x + np.where(np.isfinite(own), own, level) * normal
     for j, (kind, scale) in _entries(report, names):
-        if kind.of_logarithm:
-            measured[..., j] = x[..., j] * np.exp(_at(scale, x) * normal[..., j])
-        elif kind is Errors.POISSON:
+        if kind is Errors.POISSON:
             measured[..., j] = np.maximum(measured[..., j], 0.0)
+            continue
+        off = _at(scale, x) * (_laplace(normal[..., j]) if kind.is_laplace else normal[..., j])
+        measured[..., j] = x[..., j] * np.exp(off) if kind.of_logarithm else x[..., j] + off
     return measured
+
+
+def _laplace(normal: np.ndarray) -> np.ndarray:
+    """Numbers of Laplace's distribution of scale 1, by standard normal ones."""
+    from scipy.special import log_ndtr
+
+    return -np.sign(normal) * (np.log(2.0) + log_ndtr(-np.abs(normal)))
 
 
 def _entries(report: Mapping[str, Any], names: Sequence[str]) -> list[tuple[int, tuple[Errors, Any]]]:

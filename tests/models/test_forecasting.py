@@ -247,6 +247,18 @@ def test_bands_of_measurements_have_the_declared_errors(noise, unit):
     assert (ahead["low"] > 0.0).all()
 
 
+def test_bands_of_laplace_errors_are_as_wide_as_their_quantiles():
+    """2 b ln 10 between the 5 and 95 % quantiles; normal errors with b for a deviation are 3.29 b apart."""
+    t = np.linspace(0.0, 10.0, 201)
+    x = 40.0 * np.exp(-0.1 * t) + np.random.default_rng(0).laplace(0.0, 1.5, 201)
+    model = fim_dynsys.load("equations", expressions={"c": "-k*c"}, noise="laplace")
+    model.fit(x, t, feature_names=["c"])
+    scale = np.mean(np.abs(x - model.fitted_columns().x[0, :, 0]))
+    ahead = model.forecast(model.context_, [0.01, 2.0], observed=True, bands=(0.9,))
+    width = (ahead["high"] - ahead["low"]).values.ravel()
+    np.testing.assert_allclose(width, 2.0 * scale * np.log(10.0), rtol=0.2)
+
+
 def test_bands_of_counts_are_as_wide_as_poisson_says():
     t = np.linspace(0.0, 5.0, 81)
     counts = np.random.default_rng(11).poisson(200.0 * np.exp(-0.7 * t))
