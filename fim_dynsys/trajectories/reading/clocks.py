@@ -164,8 +164,8 @@ def counts_on(label: str, values: np.ndarray) -> bool:
     """Whether whole numbers of a column that is called a counter go on evenly, whatever the step.
 
     Words that may be those of inputs and states, as ``step``, count from their start in round steps only. By
-    another name, some numbers may be lost and a long count may start over and over; a name like ``step index``
-    may count pieces of several rows each.
+    another name, some numbers may be lost and a long count may start over and over; a ``step index`` and the
+    like may count pieces of several rows each.
     """
     words = _words(label)
     if label.startswith("column ") or re.fullmatch("[a-zA-Z]", words) or len(values) < _SOME:

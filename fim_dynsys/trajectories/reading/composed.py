@@ -117,8 +117,8 @@ def composed(
     if {"hour", "second"} <= set(places) and "minute" not in places and "m" in lower:
         places["minute"] = next(c for c in frame if c.lower() == "m")
     if not {"hour", "minute"} & set(places):
-        decimal = (c for c in frame if c.lower() in _DECIMAL_HOURS and is_numeric(frame[c]))
-        places |= {"hour": column for column in decimal}
+        decimal = [c for c in frame if c.lower() in _DECIMAL_HOURS and is_numeric(frame[c])]
+        places |= dict(zip(("hour",), decimal, strict=False))
     if "year" in places and numbers_of(frame[places["year"]]).max() < _CENTURY:
         del places["year"]
     if len(days) == 1 and {"hour"} <= set(places) and frame[days[0]].duplicated().any():

@@ -483,7 +483,7 @@ def _is_counter(
 def _is_second_clock(
     name: str, unit: str, values: np.ndarray, t: np.ndarray, runs: Sequence[np.ndarray]
 ) -> bool:
-    """Whether a column that is called time goes on as the time does; exactly, if it is called so in one word."""
+    """Whether a column called time goes on as the time does; exactly, if it is called so in one word."""
     if clocks.is_time_name(name, unit):
         return _is_linear(values, t, runs)
     return clocks.is_time_in_one_word(name, unit) and _is_linear(values, t, runs, _EXACTLY)
