@@ -102,18 +102,20 @@ def test_parts_of_dates_are_put_together(name, tmp_path):
 
 DAYS_ON = 1 + 3 * np.arange(240)
 YEARS_ON = 2021 + DAYS_ON // 365
-BLOOM = 95 + np.arange(60) % 7
+DAY = np.arange(60)
+BLOOM = 95 + DAY % 7
 ORDINARY = {  # header, columns, first and last times and states
     "days that run on": ("year,day,x", (YEARS_ON, DAYS_ON), (1, 718), ("x",)),
-    "days of a common year": ("year,day,x", (0 * DAYS_ON + 2021, DAYS_ON / 2), (0.5, 359), ("x",)),
+    "days from zero": ("year,day,x", (0 * DAYS_ON + 2021, DAYS_ON / 2), (0.5, 359), ("x",)),
+    "more days than a common year has": ("year,day,x", (2021 + 0 * DAY, 307 + DAY), (307, 366), ("x",)),
     "a half year that runs on": ("year,day,x", (2021 + (DAYS_ON > 400), DAYS_ON / 2), (0.5, 359), ("x",)),
-    "the day of an event": ("year,day,x", (1950 + np.arange(60), BLOOM), (1950, 2009), ("day", "x")),
-    "events alone": ("year,day", (1950 + np.arange(60), BLOOM), (1950, 2009), ("day",)),
-    "lowest heart rates": ("day,hr_min,hr_max", (1 + np.arange(60), 110 + BLOOM % 9), (1, 60), None),
-    "heart rates alone": ("day,hr_min,x", (1 + np.arange(60), 110 + BLOOM % 9), (1, 60), None),
+    "the day of an event": ("year,day,x", (1950 + DAY, BLOOM), (1950, 2009), ("day", "x")),
+    "events alone": ("year,day", (1950 + DAY, BLOOM), (1950, 2009), ("day",)),
+    "lowest heart rates": ("day,hr_min,hr_max", (1 + DAY, 110 + BLOOM % 9), (1, 60), None),
+    "heart rates alone": ("day,hr_min,x", (1 + DAY, 110 + BLOOM % 9), (1, 60), None),
     "an hour twice": (
         "day,hour,minute,decimal_hour,x",
-        (1 + np.arange(60) // 24, np.arange(60) % 24, 7 * np.arange(60) % 60, 0.5 + np.arange(60) % 24),
+        (1 + DAY // 24, DAY % 24, 7 * DAY % 60, 0.5 + DAY % 24),
         None,
         ("decimal_hour", "x"),
     ),

@@ -116,9 +116,9 @@ def composed(
         del places["minute"]
     if {"hour", "second"} <= set(places) and "minute" not in places and "m" in lower:
         places["minute"] = next(c for c in frame if c.lower() == "m")
-    if not {"hour", "minute"} & set(places):
-        decimal = [c for c in frame if c.lower() in _DECIMAL_HOURS and is_numeric(frame[c])]
-        places |= dict(zip(("hour",), decimal, strict=False))
+    decimal = [c for c in frame if c.lower() in _DECIMAL_HOURS and is_numeric(frame[c])]
+    if decimal and not {"hour", "minute"} & set(places):
+        places["hour"] = decimal[0]
     if "year" in places and numbers_of(frame[places["year"]]).max() < _CENTURY:
         del places["year"]
     if len(days) == 1 and {"hour"} <= set(places) and frame[days[0]].duplicated().any():
@@ -328,7 +328,7 @@ def _holds_days_of_year(frame: pd.DataFrame, places: dict[str, str]) -> bool:
     several = np.median(np.unique(years, return_counts=True)[1]) > 1
     again = (np.diff(days)[np.diff(years) > 0] < 0).all()
     left = len(set(frame) - set(places.values())) > 0
-    return bool(days.min() >= 1 and (days <= 365 + leap).all() and several and again and left)
+    return bool(days.min() >= 1 and (np.floor(days) <= 365 + leap).all() and several and again and left)
 
 
 def _by_day_of_year(

@@ -81,7 +81,7 @@ def _of_times_in_a_row(content: bytes, options: Options, notes: Notes) -> bytes 
         not 0 < labels < _COLUMNS
         or len(times) < _TIMES
         or not (growing or all(map(is_date, times)))
-        or not (named or (numbered and growing))
+        or not (named or numbered)
     ):
         return None
     if len(lines) > _VARIABLES or len(content) > _HEAD:
@@ -106,8 +106,8 @@ def _of_times_in_a_row(content: bytes, options: Options, notes: Notes) -> bytes 
 def _label_times(header: list[str], numbers: list[float]) -> bool:
     """Whether a header above numbered rows has times: called so, or from zero on beside subjects."""
     labels = "".join(re.findall("[a-zA-Z]+|=", header[1]))
-    if len(labels) >= _WORD or not numbers:
-        return bool(numbers)
+    if len(labels) >= _WORD:
+        return True
     from_zero = numbers[0] == 0 and numbers[-1] > len(numbers)  # and no 0, 1, 2, ... of columns
     return labels in ("", "t") and from_zero and _BARE_SUBJECTS.fullmatch(header[0]) is not None
 
