@@ -67,6 +67,7 @@ COUNTERS = {
     "seq": K % 16,
     "seq number": K % 8,
     "Step_Index": 1 + K // 8,
+    "cycle num": K // 6,
 }
 
 
