@@ -280,19 +280,31 @@ def test_a_dataset_of_states_over_time_and_a_state_dimension():
     assert Trajectories.from_dataset(dataset.transpose("state", "time", "trajectory")).equals(data)
 
 
-@pytest.mark.parametrize("dim", ["trial", "run", "id", "subject", "replicate", "trial_id"])
+@pytest.mark.parametrize("dim", ["trial", "run", "subject", "replicate", "trial_id"])
 def test_a_dimension_of_trials_holds_trajectories_and_no_states(dim):
     x, times = rng.normal(size=(2, 4)), {"time": np.arange(4.0)}
     array = xr.DataArray(x, dims=(dim, "time"), coords=times, name="x")
-    labelled = array.assign_coords({dim: ["a", "b"]})
+    labelled = array.assign_coords({dim: ["s1", "s2"]})
     several = xr.Dataset({"x": array, "v": 2 * array})
     for given in (array, array.T, labelled, xr.Dataset({"x": array}), xr.Dataset({"x": labelled}), several):
         data = Trajectories.from_dataset(given)
         assert len(data) == 2 and data.state_names[0] == "x"
         np.testing.assert_array_equal(data.x[..., 0], x)
-    assert Trajectories.from_dataset(labelled).coords["trajectory"].tolist() == ["a", "b"]
+    assert Trajectories.from_dataset(labelled).coords["trajectory"].tolist() == ["s1", "s2"]
     states = array.rename({dim: "channel"}).assign_coords(channel=["p", "q"])
     assert Trajectories.from_dataset(states).state_names == ("p", "q")
+    named = array.assign_coords({dim: ["hare", "lynx"]})
+    assert Trajectories.from_dataset(named).state_names == ("hare", "lynx")
+
+
+def test_dimensions_of_animals_and_of_side_variables_hold_no_trajectories():
+    x = rng.normal(size=(4, 2))
+    for dim, labels in (("animal", ["hare", "lynx"]), ("id", [3, 5]), ("experiment", ["e1", "e2"])):
+        array = xr.DataArray(x, dims=("time", dim), coords={"time": np.arange(4.0), dim: labels})
+        assert Trajectories.from_dataset(array).state_names == tuple(map(str, labels))
+    beside = xr.Dataset({"x": ("time", x[:, 0]), "t": ("time", np.arange(4.0))})
+    single = beside.assign_coords(trial=[1, 2], mass=("trial", [1.0, 2.0]))
+    assert len(Trajectories.from_dataset(single)) == 1
 
 
 def test_a_dataset_keeps_a_state_beside_one_called_x():

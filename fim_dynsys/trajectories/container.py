@@ -220,9 +220,9 @@ class Trajectories:
         Accepted are the layout of this class (``n_obs`` may be left out), a DataArray over a time
         dimension and optionally one of states and ``trajectory``, and a Dataset of one variable per
         state over the time dimension (``time``, ``t`` or ``sample``) and optionally ``trajectory``, which may
-        be called ``trial``, ``run``, ``subject``, ``id``, ``replicate`` or the like. Further variables of the
-        first layout are kept unless they run along ``sample``. Dates count in seconds from
-        the earliest, durations in seconds.
+        be called ``trial``, ``run``, ``subject`` or ``replicate`` where it has no labels without numbers.
+        Further variables of the first layout are kept unless they run along ``sample``. Dates count in
+        seconds from the earliest, durations in seconds.
 
         Raises
         ------

@@ -13,9 +13,9 @@ from fim_dynsys.trajectories.layout import INPUT_DIMS
 from fim_dynsys.trajectories.parts import TIME_NAMES, Parts, seconds
 
 _TIME_DIMS = ("sample", "time", "t")
+_BESIDE_STATES = {"t", "time", "u", "n_obs"}
 _GROUPS = re.compile(  # dimensions along which trajectories stand, and no states
-    r"(traj|trial|run|id|subject|replicate|experiment|episode|session|animal|patient|individual|participant)s?"
-    r"([ _]?(id|no|nr|number|index))?|trajectories",
+    r"(trial|run|subject|replicate)s?([ _]?(id|no|nr|number|index))?|trajectories",
     re.IGNORECASE,
 )
 
@@ -71,11 +71,23 @@ def _inputs(data: Any, lengths: Sequence[int]) -> tuple[list[np.ndarray] | None,
 
 
 def _with_named_trajectories(data: Any) -> Any:
-    """With the one dimension that is called trial, run, subject, ... as ``trajectory``."""
-    found = [name for name in data.dims if _GROUPS.fullmatch(str(name))]
-    if len(found) != 1 or "trajectory" in data.dims:
+    """With the one dimension of the states beside time that is called trial, run, ... as ``trajectory``.
+
+    Labels that are not numbered, as hare and lynx, are names of states.
+    """
+    arrays = {"": data} if isinstance(data, xr.DataArray) else data.data_vars
+    axes = [set(array.dims) for name, array in arrays.items() if name not in _BESIDE_STATES]
+    timed = [dims for dims in axes if dims & set(_TIME_DIMS)]
+    found = [name for name in set.intersection(*timed) if _GROUPS.fullmatch(str(name))] if timed else []
+    if len(found) != 1 or "trajectory" in {*data.dims, *arrays}:
         return data
-    return (data.swap_dims if "trajectory" in data.coords else data.rename)({found[0]: "trajectory"})
+    labels = data[found[0]].values
+    if labels.dtype.kind in "OSU" and not all(re.search(r"\d", str(label)) for label in labels):
+        return data
+    if "trajectory" not in data.coords:
+        return data.rename({found[0]: "trajectory"})
+    along = data["trajectory"].dims == (found[0],)
+    return data.swap_dims({found[0]: "trajectory"}) if along else data
 
 
 def _with_trajectories(data: xr.Dataset) -> xr.Dataset:
@@ -83,11 +95,10 @@ def _with_trajectories(data: xr.Dataset) -> xr.Dataset:
 
     A variable ``x`` of its own may have its states there.
     """
-    own = {"t", "time", "u", "n_obs"}
     beside = {
         name: set(variable.dims) - set(_TIME_DIMS)
         for name, variable in data.data_vars.items()
-        if name not in own and set(variable.dims) & set(_TIME_DIMS)
+        if name not in _BESIDE_STATES and set(variable.dims) & set(_TIME_DIMS)
     }
     found = set().union(*beside.values())
     alone = len(beside) < 2 or "n_obs" in data.variables or "trajectory" in data.dims

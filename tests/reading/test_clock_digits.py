@@ -20,6 +20,7 @@ FIFTHS = [datetime(2024, 1, 20, 11, 58) + timedelta(milliseconds=1700 * k) for k
 PAUSES = [stamp for k, stamp in enumerate(FIFTHS) if k % 7 and k % 11]
 SEVENTHS = [datetime(2024, 1, 20, 8) + timedelta(minutes=7 * k) for k in range(80)]
 MIDNIGHTS = [datetime(2024, 1, 20, 8) + timedelta(minutes=37 * k) for k in range(80)]
+SCHEDULE = np.r_[0:60:10, 100:3001:50]
 TIMES_OF_DAY = (0, 6, 7, 8, 9, 10, 12, 18)
 DIARY = [datetime(2024, 1, 20 + k // 8, TIMES_OF_DAY[k % 8]) for k in range(80)]
 OTHER_DAYS = [datetime(2024, 1, 1 + 3 * (k // 8), TIMES_OF_DAY[k % 8]) for k in range(80)]
@@ -99,6 +100,38 @@ def test_parts_of_dates_are_put_together(name, tmp_path):
     assert data.state_names == ("x",) and data.units["t"] == "s" and len(data) == 1
 
 
+DAYS_ON = 1 + 3 * np.arange(240)
+YEARS_ON = 2021 + DAYS_ON // 365
+DAY = np.arange(60)
+BLOOM = 95 + DAY % 7
+ORDINARY = {  # header, columns, first and last times and states
+    "days that run on": ("year,day,x", (YEARS_ON, DAYS_ON), (1, 718), ("x",)),
+    "days from zero": ("year,day,x", (0 * DAYS_ON + 2021, DAYS_ON / 2), (0.5, 359), ("x",)),
+    "more days than a common year has": ("year,day,x", (2021 + 0 * DAY, 307 + DAY), (307, 366), ("x",)),
+    "a half year that runs on": ("year,day,x", (2021 + (DAYS_ON > 400), DAYS_ON / 2), (0.5, 359), ("x",)),
+    "the day of an event": ("year,day,x", (1950 + DAY, BLOOM), (1950, 2009), ("day", "x")),
+    "events alone": ("year,day", (1950 + DAY, BLOOM), (1950, 2009), ("day",)),
+    "lowest heart rates": ("day,hr_min,hr_max", (1 + DAY, 110 + BLOOM % 9), (1, 60), None),
+    "heart rates alone": ("day,hr_min,x", (1 + DAY, 110 + BLOOM % 9), (1, 60), None),
+    "an hour twice": (
+        "day,hour,minute,decimal_hour,x",
+        (1 + DAY // 24, DAY % 24, 7 * DAY % 60, 0.5 + DAY % 24),
+        None,
+        ("decimal_hour", "x"),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.ReadingWarning")
+@pytest.mark.parametrize("name", ORDINARY)
+def test_columns_that_are_no_parts_of_dates(name, tmp_path):
+    header, columns, ends, states = ORDINARY[name]
+    values = [*columns, np.cos(0.3 * np.arange(len(columns[0])))][: header.count(",") + 1]
+    data = Trajectories.from_file(written(tmp_path, header, *values))
+    assert data.state_names == (states or tuple(header.split(",")[1:])) and len(data) == 1
+    assert ends is None or tuple(data.t[0][[0, -1]]) == ends
+
+
 @pytest.mark.filterwarnings("ignore::fim_dynsys.errors.ReadingWarning")
 @pytest.mark.parametrize(
     ("header", "form", "late"),
@@ -140,6 +173,14 @@ def test_parts_of_dates_go_on_within_groups(tmp_path):
         ("time", 200_000 + 5 * np.arange(80)),
         ("time", 200_000 + np.cumsum(1 + np.arange(80) % 7)),
         ("time", 3000 + 0.5 * np.arange(80) ** 2),
+        ("time", SCHEDULE),
+        ("t", np.r_[SCHEDULE[:6], 100 + 50 * np.arange(110)]),
+        ("time", np.delete(50 * np.arange(70), 21)),
+        ("time", (100 * np.arange(30)[:, None] + 10 * np.arange(6)).ravel()),
+        ("time", 50 * np.arange(70) + np.arange(70) % 3 + 0.25),
+        ("time_s", 20_000 + SCHEDULE),
+        ("time_ms", 20_000 + SCHEDULE),
+        ("t_min", 20_000 + SCHEDULE),
         ("date", 1 + np.arange(80)),
         ("Year", 1900 + np.arange(80) / 12),
         ("time", 1_700_000_000 + 60 * np.arange(80)),

@@ -88,8 +88,16 @@ def test_labels_of_several_columns_stand_beside_years(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::fim_dynsys.errors.ReadingWarning")
-@pytest.mark.parametrize("header", ["id,0,1,2,3,4", "id,400,410,420,430,440", "id,T1,T2,T3,T4,T5"])
-def test_numbers_of_columns_and_wavelengths_beside_row_numbers_are_no_times(header, tmp_path):
-    rows = [f"{k}," + ",".join(f"{np.cos(k + c):.4f}" for c in range(5)) + "\n" for k in range(30)]
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("id,0,1,2,3,4", "id,400,410,420,430,440", "id,T1,T2,T3,T4,T5", "id,10,20,30,40,50"),
+        *("run,d10,d25,d50,d75,d90", "run,h2,h10,h20,h50,h80", "plant,w0,w25,w50,w75,w100"),
+        *("trial,5,10,20,40,80", "run,t0,t5,t10,t15,t20", "run,0,1,2,4,8", "id,d0,d7,d14,d21,d28"),
+    ],
+)
+@pytest.mark.parametrize("n", [8, 30])
+def test_numbers_of_columns_and_wavelengths_beside_row_numbers_are_no_times(header, n, tmp_path):
+    rows = [f"{k}," + ",".join(f"{np.cos(k + c):.4f}" for c in range(5)) + "\n" for k in range(n)]
     (tmp_path / "a.csv").write_text(header + "\n" + "".join(rows))
-    assert Trajectories.from_file(tmp_path / "a.csv").n_obs.tolist() == [30]
+    assert Trajectories.from_file(tmp_path / "a.csv").n_obs.tolist() == [n]

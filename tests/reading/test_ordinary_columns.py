@@ -38,6 +38,21 @@ FILES = {
         23,
     ),
     "whole numbers called n and k": ("t,n,k,x", (K, 5 + 2 * K, 3 * K, X), ("n", "k", "x"), 23),
+    "a step": ("t,step,x", (K, 1 * (K > 4), X), ("step", "x"), 23),
+    "steps of trials": ("t,index,x", (K, 1 + K // 12, X), ("index", "x"), 23),
+    "a stair": ("t,step,x", (K, K // 8, X), ("step", "x"), 23),
+    "a motor": ("t,step,x", (K, 8 * K, X), ("step", "x"), 23),
+    "a population": ("t,number,x", (K, 1000 + 50 * K, X), ("number", "x"), 23),
+    "a sawtooth": ("t,step,seq,x", (K, K % 6, K % 4, X), ("step", "seq", "x"), 23),
+    "nitric oxide": ("t,NO,NO2,x", (K, 20 + 5 * K, 30 + K % 7, X), ("NO", "NO2", "x"), 23),
+    "observations": ("t,obs,model", (K, 5 * K, X), ("obs", "model"), 23),
+    "laps and cycles": ("t,lap,cycle,x", (K, 1 + K // 12, K // 6, X), ("lap", "cycle", "x"), 23),
+    "parts that are not alike": (
+        "t,step no,x",
+        (K, 1 * (K > 1) + (K > 12), X),
+        ("step no", "x"),
+        23,
+    ),
     "a limit": ("t,u,x", (K, np.where(K < 8, 99.9, 50 - 0.3 * K), X), ("u", "x"), 23),
 }
 
@@ -49,9 +64,10 @@ COUNTERS = {
     "Record #": 1 + K + (K > 11),
     "sample_id": 1000 + 3 * K,
     "Index": 10 * K,
-    "seq": K % 8,
+    "seq": K % 16,
+    "seq number": K % 8,
     "Step_Index": 1 + K // 8,
-    "lap": 1 + K // 12,
+    "cycle num": K // 6,
 }
 
 
@@ -61,6 +77,8 @@ def test_counters_beside_a_time_are_no_states(name, tmp_path):
     with pytest.warns(ReadingWarning, match=rf"dropped: {name} \(a counter\) \(states=\)"):
         assert Trajectories.from_file(path).state_names == ("x",)
     assert Trajectories.from_file(path, states=[name, "x"]).state_names == (name, "x")
+    with_unit = written(tmp_path, f"{name} (mm),time,x", COUNTERS[name], K / 10, X)
+    assert len(Trajectories.from_file(with_unit).state_names) == 2
 
 
 @pytest.mark.parametrize("name", FILES)

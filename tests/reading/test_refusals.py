@@ -102,6 +102,29 @@ def test_the_first_of_two_tables_is_not_dropped_in_silence(content, said, tmp_pa
         Trajectories.from_file(tmp_path / "a.txt", bad_rows="drop")
 
 
+PAIRS = "".join(f"{k},{1.5 * k}\n" for k in range(45))
+
+
+@pytest.mark.parametrize(
+    "top", ["1.0\n0.5\n2\n10\n3\n", "calibration\n" + PAIRS, "wavelength,gain\n" + PAIRS + "\n", "0,0\n" * 45]
+)
+def test_few_rows_above_a_table_are_left_out(top, tmp_path):
+    n = 500 if "1.5" in top else 40  # more than those that show the layout
+    (tmp_path / "a.csv").write_text(top + "t,x,v\n" + rows(3, n))
+    with pytest.warns(ReadingWarning, match="left out .* above the table"):
+        assert Trajectories.from_file(tmp_path / "a.csv").n_obs.tolist() == [n]
+
+
+@pytest.mark.parametrize("cells", [["<5", "<2", "<1"], [">5", ">4", ">3"], ["1.2*", "1.4*", "1.1 a"]])
+@pytest.mark.parametrize("others", [4, 9])
+def test_censored_values_in_the_first_rows_are_no_facts(cells, others, tmp_path):
+    column = [*cells, *(f"0.{k}" for k in range(others)), *[""] * (42 - others)]
+    lines = (f"{k},{k % 7}.5,{cell}\n" for k, cell in enumerate(column))
+    (tmp_path / "a.csv").write_text("t,x,c\n" + "".join(lines))
+    with pytest.raises(ValueError, match=r"expected .*numbers.* in column 'c'"):
+        Trajectories.from_file(tmp_path / "a.csv")
+
+
 def test_parameters_above_a_table_and_rows_of_another_one_below_are_said(tmp_path):
     (tmp_path / "a.txt").write_text("1.5\n" * 6 + "t,x,v\n" + rows(3, 300))
     with pytest.warns(ReadingWarning, match="left out 6 rows of 1 number in lines 1 to 6, above the table"):

@@ -85,7 +85,7 @@ def test_a_second_clock_of_one_sensor_may_have_another_origin(header, tmp_path):
     [
         ("time_s,x,locationTimestamp_since1970(s),v", 1_715_594_280 + A),
         ("time_s,sensorTimestamp,x,v", 1e9 * A + 5e12),
-        ("TestTime,Cycle Time,x,v", 0.1 * (np.arange(121) % 40)),
+        ("Test Time,Cycle Time,x,v", 0.1 * (np.arange(121) % 40)),
         ("Test_Time(s),Step_Time(s),x,v", 0.1 * (np.arange(121) % 30)),
         ("Time,StepTime,x,v", 0.1 * (np.arange(121) % 40)),
     ],
@@ -100,6 +100,33 @@ def test_clocks_in_one_word_and_clocks_that_start_again_are_no_states(header, se
     assert data.state_names == ("x", "v") and data.n_obs.tolist() == [121]
     np.testing.assert_allclose(data.arrays()[0][0], A)
     assert "clock" in data.dataset.attrs["read"]
+
+
+K = np.arange(60)
+X, V = np.cos(0.2 * K), np.sin(0.2 * K)
+STATES = {
+    "leadTime": (3 + np.abs(V), None),
+    "runTime": (np.cumsum(1 + 7 * K % 5), "t"),
+    "reactionTime": (2 + V, "day"),
+    "time_since_feeding": (K % 12, "t"),
+    "time since dose": (K % 20, "t"),
+    "green_time": (K % 20, "t"),
+    "elapsed": (K % 15, "t"),
+    "temps": (20 + 2 * (K % 20), "t"),
+    "tempo": (60 + 2 * (K % 20), "t"),
+    "cycle time": (4.0 * (K % 20), "t"),  # grows faster than the time
+}
+
+
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.ReadingWarning")
+@pytest.mark.parametrize("name", STATES)
+def test_spans_and_ramps_are_states(name, tmp_path):
+    values, time = STATES[name]
+    columns = {time: K} if time else {}
+    path = written(tmp_path, ",".join([*columns, name, "x"]), *columns.values(), values, X)
+    data = Trajectories.from_file(path)
+    assert data.state_names == (name, "x") and data.n_obs.tolist() == [60]
+    np.testing.assert_array_equal(data.arrays()[0][0], K)
 
 
 def test_arrays_of_two_sensors_with_a_clock_each_are_refused(tmp_path):

@@ -110,6 +110,18 @@ def test_units_that_are_not_known_stand_below_a_unit_of_time_or_in_brackets(row,
     assert (data.units["t"], data.units["Stock"]) == ("h", unit)
 
 
+@pytest.mark.parametrize(
+    ("header", "states"),
+    [
+        ("min,events,m/s", ("events", "m")),
+        ("h,Ah,V/A", ("Ah", "V")),
+        ("year,load/NL,load/BE", ("load/NL", "load/BE")),
+    ],
+)
+def test_words_that_may_be_units_are_names_where_no_other_line_has_any(header, states, tmp_path):
+    assert Trajectories.from_file(written(tmp_path, header, K, X, np.sin(K))).state_names == states
+
+
 def test_names_above_other_names_are_not_lost_in_silence(tmp_path):
     path = written(tmp_path, "Time,Left,Right\nsec,x/m,v/rad", K, X, np.sin(K))
     with pytest.warns(ReadingWarning, match=r"not from Time, Left, Right above it \(names=\)"):

@@ -56,8 +56,14 @@ _COUNTERS = re.compile(
     r"data ?points?|)( ?(no|nr|number|num|index|idx|id|#))?\.?",
     re.IGNORECASE,
 )
-_MAY_BE_COUNTED = re.compile(r"[a-z]|num(ber)?|.*[^b]s", re.IGNORECASE)  # n, steps may be states; no obs
+_OTHERS = re.compile("NO|(?i:obs|observation)")  # nitric oxide, observed values
+_PLAIN = re.compile("steps?|num(ber)?|points?|index|sequence", re.IGNORECASE)  # inputs and states as well
+_ROUND = (1, 2, 5)  # and tens of these: steps of a program, not of a motor
+_MAY_BE_COUNTED = re.compile(".*s", re.IGNORECASE)  # samples, packets, laps may be states
+_NUMBERED = re.compile(r".+ ?(index|idx|no|nr|number|num|id|#)\.?", re.IGNORECASE)
+_PIECES, _WRAPPED = 3, 16  # pieces that are counted, numbers after which a count starts again; at least
 _SOME, _LONG = 5, 20  # rows in which equal steps count them, and steps with gaps do
+_TIME_OF_STEP = re.compile("(step|lap|cycle|test|loop) ?time", re.IGNORECASE)
 _MOSTLY = 0.9  # share of equal steps of a count with gaps, where samples were lost
 _STEPS = re.compile(
     r"ts|dt|h|step|delta ?[tx]|δt|time ?step|t ?(inc|increment|interval|step)|x ?(inc|incr|increment)|"
@@ -68,13 +74,10 @@ _RATES = re.compile(
     r"fs|rate|(sampling|sample|data|frame|camera) ?(rate|frequency|freq)|sr|fps|samples per second",
     re.IGNORECASE,
 )
-
-
 _CAMEL = re.compile(r"(?<=[a-z])(?=(?:Time|Zeit|Elapsed)(?![a-z])|Timestamp)")  # sensorTimestamp, TestTime
 
 
 def _words(label: str) -> str:
-    label = _CAMEL.sub(" ", label)
     return " ".join(re.sub(r"[_\s]+", " ", split_name(label)[0]).split())
 
 
@@ -92,6 +95,11 @@ def is_time_name(label: str, unit: str = "") -> bool:
     return _TIME.fullmatch(words) is not None or (
         _TIME.fullmatch(words.rsplit(" ", 1)[0]) is not None and (words.rsplit(" ", 1)[-1] in _UNITS)
     )
+
+
+def is_time_in_one_word(label: str, unit: str = "") -> bool:
+    """Whether a column may be a second clock, as ``sensorTimestamp``; ``leadTime`` may be a state as well."""
+    return _CAMEL.search(label) is not None and is_time_name(_CAMEL.sub(" ", label), unit)
 
 
 def may_be_temperature(label: str, unit: str = "") -> bool:
@@ -113,6 +121,11 @@ def unit_of_name(label: str) -> str:
             return unit
     last = words.rsplit(" ", 1)[-1] if " " in words and " of " not in words else split_name(label)[1]
     return next((unit for unit, pattern in _IN_UNITS.items() if last and pattern.fullmatch(last)), "")
+
+
+def is_time_of_step(label: str) -> bool:
+    """Whether a column is called the time of a step, a lap, a cycle, ..., which start again and again."""
+    return _TIME_OF_STEP.fullmatch(_words(_CAMEL.sub(" ", label))) is not None
 
 
 def said_unit(stated: str, given: str) -> str:
@@ -150,24 +163,34 @@ def counts_rows(values: np.ndarray) -> bool:
 def counts_on(label: str, values: np.ndarray) -> bool:
     """Whether whole numbers of a column that is called a counter go on evenly, whatever the step.
 
-    Where the name is that of nothing else, some numbers may be lost, and it may count up to a number over and
-    over, or count steps, cycles and laps of several rows each.
+    Words that may be those of inputs and states, as ``step``, count from their start in round steps only. By
+    another name, some numbers may be lost and a long count may start over and over; a ``step index`` and the
+    like may count pieces of several rows each.
     """
     words = _words(label)
     if label.startswith("column ") or re.fullmatch("[a-zA-Z]", words) or len(values) < _SOME:
         return False
-    if not np.isfinite(values).all() or (values != np.floor(values)).any():
+    if _OTHERS.fullmatch(words) or not np.isfinite(values).all() or (values != np.floor(values)).any():
         return False
     steps = np.diff(values)
     usual = np.median(steps)
-    if usual > 0 and (steps == usual).all():
-        return True
-    if _MAY_BE_COUNTED.fullmatch(words) or len(values) < _LONG:
-        return False
+    even = usual > 0 and bool((steps == usual).all())
+    if _PLAIN.fullmatch(words):
+        return even and usual / 10.0 ** np.floor(np.log10(usual)) in _ROUND and values[0] in (0, usual)
+    if even or _MAY_BE_COUNTED.fullmatch(words) or len(values) < _LONG:
+        return even
+    numbered = _NUMBERED.fullmatch(words) is not None
     if (steps >= 0).all():
         lost = usual > 0 and (steps % usual == 0).all() and (steps == usual).mean() >= _MOSTLY
-        return bool(lost or steps.max() == 1)
-    return set(steps) == {1.0, values.min() - values.max()}
+        return bool(lost or (numbered and steps.max() == 1 and _are_alike(steps)))
+    wraps = np.array_equal(np.unique(steps), [values.min() - values.max(), 1.0])
+    return wraps and (numbered or np.ptp(values) + 1 >= _WRAPPED)
+
+
+def _are_alike(steps: np.ndarray) -> bool:
+    """Whether pieces between steps are about as long as each other, but for the last one."""
+    lengths = np.diff(np.concatenate([[-1], np.flatnonzero(steps)]))
+    return len(lengths) >= _PIECES - 1 and bool(lengths.max() <= 2 * lengths.min())
 
 
 @dataclass(frozen=True)

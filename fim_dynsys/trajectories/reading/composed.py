@@ -19,7 +19,7 @@ _PART_NAMES = {
     "year": ("year", "yr", "yyyy", "yy", "jahr"),
     "month": ("month", "mon", "mo", "mm", "monat"),
     "day": ("day", "dd", "dy", "tag", "dom"),
-    "hour": ("hour", "hours", "hr", "hh", "h", "stunde", "decimal_hour", "decimal hour"),
+    "hour": ("hour", "hours", "hr", "hh", "h", "stunde"),
     "minute": ("minute", "minutes", "min", "mn"),
     "second": ("second", "seconds", "sec", "s", "ss"),
 }
@@ -37,10 +37,14 @@ _WEEK = re.compile(
     r"(iso|epi|mmwr|cdc)?[ _]?(week|kw|kalenderwoche|woche)([ _](no|nr|number))?", re.IGNORECASE
 )
 _WEEKS = 53  # of a year at most
-_LONGEST_MONTH = 31  # days; larger ones are those of a year
+_LONGEST_MONTH = 31  # days; larger ones may be those of a year
+_DECIMAL_HOURS = ("decimal_hour", "decimal hour")  # the hour, where it and its minutes have no column
+_HOURS_MINUTES = re.compile(r"h(ou)?r[ _]?m(i?n|inutes?)", re.IGNORECASE)
+_HEART_RATES = {f"hr{mark}{of}" for mark in "_ " for of in ("max", "mean", "avg")}
+_HEART_RATE = 200  # beats per minute at most; hours and minutes of a day are larger
 _TIME_OF_DAY = re.compile(  # a column that may hold hours and minutes in one number
     r"((local|utc|gmt)[ _])?(time|zeit|uhrzeit|t)([ _](of[ _]day|local|utc|gmt))?|h(ou)?rs?|hh?mm(ss)?|"
-    r"h(ou)?r[ _]?m(i?n|inutes?)",
+    rf"{_HOURS_MINUTES.pattern}",
     re.IGNORECASE,
 )
 _MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?$")  # behind dates, as Excel keeps them
@@ -112,6 +116,9 @@ def composed(
         del places["minute"]
     if {"hour", "second"} <= set(places) and "minute" not in places and "m" in lower:
         places["minute"] = next(c for c in frame if c.lower() == "m")
+    decimal = [c for c in frame if c.lower() in _DECIMAL_HOURS and is_numeric(frame[c])]
+    if decimal and not {"hour", "minute"} & set(places):
+        places["hour"] = decimal[0]
     if "year" in places and numbers_of(frame[places["year"]]).max() < _CENTURY:
         del places["year"]
     if len(days) == 1 and {"hour"} <= set(places) and frame[days[0]].duplicated().any():
@@ -230,7 +237,7 @@ def _with_digits_as_text(
         seconds = digits.times_of_day(values) if not hours and _TIME_OF_DAY.fullmatch(column) else None
         if dated is not None and (dated == dated.dt.normalize()).all():
             stamps[column] = dated
-        elif seconds is not None:
+        elif seconds is not None and not _is_heart_rate(column, values, frame):
             clock[column] = seconds
     numbered = {part: [c for c in plain if c.lower() in _PART_NAMES[part]] for part in ("day", "hour")}
     numbered["day"] += [c for c in plain if c.lower() in _OF_YEAR]
@@ -250,6 +257,12 @@ def _with_digits_as_text(
     if stamps or clock:
         notes.decide(f"digits of {quoted([*stamps, *clock])} read as dates and times of day")
     return frame, days, hours
+
+
+def _is_heart_rate(column: str, values: np.ndarray, frame: pd.DataFrame) -> bool:
+    """Whether ``hr_min`` is the lowest heart rate, and no hours and minutes."""
+    beside = any(other.lower() in _HEART_RATES for other in frame)
+    return _HOURS_MINUTES.fullmatch(column) is not None and (beside or values.max() < _HEART_RATE)
 
 
 def with_fractions(times: Times, frame: pd.DataFrame, notes: Notes) -> Times:
@@ -295,13 +308,27 @@ def _seconds_of_day(cells: pd.Series) -> np.ndarray:
 
 
 def _day_of_year(frame: pd.DataFrame, places: dict[str, str]) -> str | None:
-    """The column of days of the year, where no other is that of days; one called ``day`` holds large ones."""
+    """The column of days of the year, where no other is that of days; one called ``day`` may hold them."""
     if "month" in places:
         return None
     if "day" in places:
-        large = "year" in places and numbers_of(frame[places["day"]]).max() > _LONGEST_MONTH
-        return places["day"] if large else None
+        return places["day"] if "year" in places and _holds_days_of_year(frame, places) else None
     return next((c for c in frame if c.lower() in _OF_YEAR and is_numeric(frame[c])), None)
+
+
+def _holds_days_of_year(frame: pd.DataFrame, places: dict[str, str]) -> bool:
+    """Whether days go beyond a month in years of several rows each, and start again with a year.
+
+    Days since a start go on over years, and one a year is that of an event, as of the first bloom.
+    """
+    years, days = (numbers_of(frame[places[part]]) for part in ("year", "day"))
+    if not (np.isfinite(years).all() and np.isfinite(days).all()) or days.max() <= _LONGEST_MONTH:
+        return False
+    leap = (years % 4 == 0) & ((years % 100 != 0) | (years % 400 == 0))
+    several = np.median(np.unique(years, return_counts=True)[1]) > 1
+    again = (np.diff(days)[np.diff(years) > 0] < 0).all()
+    left = len(set(frame) - set(places.values())) > 0
+    return bool(days.min() >= 1 and (np.floor(days) <= 365 + leap).all() and several and again and left)
 
 
 def _by_day_of_year(

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from fim_dynsys.trajectories.reading.clocks import IN_SECONDS, clock_of
+from fim_dynsys.trajectories.reading.clocks import IN_SECONDS, clock_of, unit_of_name
 from fim_dynsys.trajectories.reading.options import Notes, quoted, refusal
 from fim_dynsys.wording import counted
 
@@ -26,6 +26,7 @@ _YEARS = (1900, 2100)  # which dates may hold, as in `_FORMS`
 _MIDNIGHT = 2400  # the largest number of hours and minutes; larger ones hold seconds too
 _FEW = 6  # numbers, fewer of which are even by chance as hours and minutes
 _MINUTES = 2  # that begin: clocks which pause show so many jumps from 59 to 100, at least
+_ELAPSED = 10_000  # smaller numbers may be elapsed times, where they have fractions or stay within an hour
 _HOUR = 100  # from one o'clock on, as no record counts its time from its start
 _MATLAB = (693_962.0, 767_011.0)  # days since the year 0: 1900 to 2100
 _EXCEL = (18_264.0, 73_051.0)  # days since 1900: 1950 to 2100
@@ -108,7 +109,7 @@ def times_of_day(values: np.ndarray) -> np.ndarray | None:
     if not len(values) or not np.isfinite(values).all() or values.min() < 0 or values.max() < _HOUR:
         return None
     no_seconds = values.max() <= _MIDNIGHT
-    if no_seconds and not np.all(values == np.floor(values)):
+    if (no_seconds or values.min() < _ELAPSED) and not np.all(values == np.floor(values)):
         return None
     whole = 100 * values if no_seconds else values
     hours, minutes, seconds = whole // 10_000, whole // 100 % 100, whole % 100
@@ -132,7 +133,7 @@ def _of_clock(label: str, values: np.ndarray, notes: Notes) -> np.ndarray | None
     plain = clock_of(values)
     if seconds is None or read is None or (plain is not None and plain.even):
         return None
-    if values.max() <= _MIDNIGHT and len(np.unique(seconds // 3600)) == 1:  # years are 20 hours and minutes
+    if values.min() < _ELAPSED and len(np.unique(seconds // 3600)) == 1:  # years are 20 hours and minutes
         return None
     goes_on = read.even or _jumps_to_minutes(values, seconds)
     if len(values) < _FEW or not goes_on:  # uneven ones may be anything: minutes with gaps, years
@@ -162,7 +163,7 @@ def as_seconds(label: str, values: np.ndarray, has_unit: bool, notes: Notes) -> 
         if stamps is not None:
             notes.decide("time: dates written as year, month, ... in one number; in seconds since the first")
             return (stamps - stamps.iloc[0]).to_numpy() / np.timedelta64(1, "s")
-        of_clock = _of_clock(label, values, notes)
+        of_clock = None if unit_of_name(label) else _of_clock(label, values, notes)
         if of_clock is not None:
             return of_clock
     middle = float(np.median(finite))

@@ -33,7 +33,7 @@ from fim_dynsys.wording import counted
 
 _LINES = 400  # of the head that are looked at
 _ROWS_AHEAD = 5  # rows that have to follow the first one of the table
-_SHARE = 10  # of the rows below: fewer rows above a table are parameters, and no table of their own
+_SHARE = 0.5  # of the rows below: fewer rows above a table are parameters, and no table of their own
 _JUMP = 3.0  # largest steps of a single column that its number above is away from it
 _STATED = re.compile(  # a name and a number behind it, as `tInc = 0.1` or `Delta_X 0.1`
     r"([^\W\d][\w ]*?)\s*[:=,;\s]\s*([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?)"
@@ -85,7 +85,7 @@ class Head:
     dates: tuple[int, ...] = ()
 
 
-def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
+def read_head(name: str, text: str, n_lines: int, options: Options, notes: Notes) -> Head:
     """Find out how the table is written.
 
     Parameters
@@ -94,6 +94,8 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
         Of the file, for errors.
     text : str
         Its beginning, whole lines.
+    n_lines : int
+        Lines of all of it.
     options : Options
         What is known of it.
     notes : Notes
@@ -117,7 +119,7 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
     first = _first_row(rows, width, kinds)
     if first is None:
         raise _without_rows(name, text, lines, rows)
-    _check_one_table(name, lines, rows, first, options, notes)
+    _check_one_table(name, lines, rows, first, n_lines, options, notes)
     numbers = [bare_number(cell) for row in rows[first:] for cell in row[:width] if cell and is_number(cell)]
     decimal, thousands, guessed = marks(numbers)
     if options.decimal is not None:
@@ -236,16 +238,28 @@ def _first_row(rows: Sequence[list[str]], width: int, kinds: Sequence[str]) -> i
 
 
 def _check_one_table(
-    name: str, lines: Sequence[Line], rows: Sequence[list[str]], first: int, options: Options, notes: Notes
+    name: str,
+    lines: Sequence[Line],
+    rows: Sequence[list[str]],
+    first: int,
+    n_lines: int,
+    options: Options,
+    notes: Notes,
 ) -> None:
-    """Refuse, or say, that rows of numbers stand above the first row: a table of another width."""
+    """Refuse, or say, that rows of numbers stand above the first row: a table of another width.
+
+    It is one if it is long enough, and its columns have names or its first one grows.
+    """
     widths = [_width_of_numbers(row) for row in rows[:first]]
     runs = [(width, list(run)) for width, run in groupby(range(first), widths.__getitem__) if width]
     width, run = max(runs, key=lambda found: len(found[1]), default=(0, []))
     if len(run) < _ROWS_AHEAD:
         return
     where = f"lines {lines[run[0]].number + 1} to {lines[run[-1]].number + 1}"
-    if options.bad_rows == "error" and len(run) * _SHARE >= len(rows) - first:
+    above = rows[run[0] - 1] if run[0] else []
+    named = width > 1 and len(without_tail(list(above))) == width and not any(map(is_number, above))
+    is_table = named or _grows([rows[k][0] for k in run])
+    if options.bad_rows == "error" and is_table and len(run) >= _SHARE * (n_lines - lines[first].number):
         raise refusal(
             "one table",
             f"two in {name!r}: rows of {counted(width, 'number')} in {where}, and others below",
@@ -253,6 +267,14 @@ def _check_one_table(
             "lower rows",
         )
     notes.decide(f"left out {len(run)} rows of {counted(width, 'number')} in {where}, above the table")
+
+
+def _grows(cells: Sequence[str]) -> bool:
+    """Whether numbers grow from line to line; dates are taken to."""
+    if any(map(is_date, cells)):
+        return True
+    numbers = pd.to_numeric(pd.Series([bare_number(c).replace(",", ".") for c in cells]), errors="coerce")
+    return bool((np.diff(numbers) > 0).all())
 
 
 def _width_of_numbers(row: Sequence[str]) -> int:

@@ -8,7 +8,13 @@ from fim_dynsys.trajectories.reading.clocks import is_time_name, is_unit_name
 from fim_dynsys.trajectories.reading.lines import BLANKS, Line, splitter, without_tail
 from fim_dynsys.trajectories.reading.numbers import is_date, is_missing, is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
-from fim_dynsys.trajectories.reading.units import is_unit, labelled, split_name, without_brackets
+from fim_dynsys.trajectories.reading.units import (
+    is_only_unit,
+    is_unit,
+    labelled,
+    split_name,
+    without_brackets,
+)
 
 _NAME = re.compile(r"[^\W\d_]|[(\[#°$]|$")  # how a name begins
 _TYPES = re.compile(
@@ -106,7 +112,7 @@ def find_names(
             return last, fitting[-2], None
         if len(set(filled)) < len(filled) and sum(map(bool, fitting[-2])) > 1:
             return _joined(fitting, notes), [], None
-    if all(map(is_unit, last)) and not all(cell.isidentifier() for cell in last):
+    if all(map(is_only_unit, last)) and not all(cell.isidentifier() for cell in last):
         notes.say("units from the only line above the rows, names by place")
         return [""] * width, last, None
     if len(fitting) > 1 and _say_times(fitting[-2]):

@@ -85,6 +85,7 @@ _DATE = re.compile(
     r"|(?:19|20)\d{6}T\d{4,6}.*|[A-Za-z]{3,9}, \d{1,2} [A-Za-z]{3,9} \d{4}.*)"
 )
 _WITH_UNIT = re.compile(r"^([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s.,+-].*)$")
+_BEGINNING = re.compile(r"[^\w]*\d")
 
 
 def is_missing(cell: str) -> bool:
@@ -105,6 +106,16 @@ def bare_number(cell: str) -> str:
     """A number without the unit that stands behind it; any other cell as it is."""
     found = _WITH_UNIT.match(cell)
     return found[1] if found and is_unit(found[2]) else cell
+
+
+def begins_with_number(cell: str) -> bool:
+    """Whether a cell begins with a number, as $1.50, (0.5), <0.1 and 1.2±0.1 do."""
+    return _BEGINNING.match(cell) is not None
+
+
+def in_disguise(cell: str) -> bool:
+    """Whether a cell begins with a number and is none."""
+    return begins_with_number(cell) and not is_number(cell.strip())
 
 
 def is_date(cell: str) -> bool:

@@ -11,7 +11,7 @@ from fim_dynsys.trajectories.parts import Parts
 from fim_dynsys.trajectories.reading import clocks, dates
 from fim_dynsys.trajectories.reading.columns import is_numeric, is_text, numbers_of
 from fim_dynsys.trajectories.reading.composed import with_months_as_numbers
-from fim_dynsys.trajectories.reading.numbers import is_number
+from fim_dynsys.trajectories.reading.numbers import begins_with_number, in_disguise, is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.samples import thinned, without_repeats
 from fim_dynsys.trajectories.reading.text import Table, stands_beside
@@ -61,8 +61,8 @@ _SET = re.compile(
 _FLAGS = re.compile(
     r"(.*[ _.])?(flags?|quality|qc|qa|valid(ity)?|mask|outliers?|error[ _]code)([ _.].*)?", re.IGNORECASE
 )
-_DISGUISED = re.compile(r"[^\w]*\d")  # cells that begin with a number, as $1.50, (0.5), <0.1 and 1.2±0.1
 _MARKS = 5  # different values of a flag, at most
+_EXACTLY, _SAME_RATE = 0.05, 0.02  # of a step, and of the time: as far second clocks may be off
 _PIECE = 3  # rows, at least on average, after which a clock starts again
 _COUNTED = 20  # rows, that a column counts which is no state for that
 _CYCLES = ((1, 12), (0, 23), (1, 24), (0, 59))  # first and last month, hour (twice) and minute
@@ -275,10 +275,9 @@ def _rest(
     states: list[str] = []
     constant: list[str] = []
     timed = bool(times.columns) or options.step is not None
-    counters = [c for c in remaining if _is_counter(frame, c, t, runs, timed)]
     units = {c: table.units.get(c, "") for c in remaining}
-    clocked = [c for c in remaining if times.columns and clocks.is_time_name(c, units[c])]
-    clocked = [c for c in clocked if not clocks.may_be_temperature(c, units[c])]
+    counters = [c for c in remaining if _is_counter(frame, c, t, runs, timed and not units[c])]
+    clocked = [c for c in remaining if times.columns and not clocks.may_be_temperature(c, units[c])]
     for name in remaining:
         if is_text(frame[name]) or dates.looks_dated(frame[name]):
             _check_label(name, frame[name])
@@ -286,9 +285,9 @@ def _rest(
         elif name in counters and len(counters) < len(remaining):
             rows = name.startswith("column ") or _counts_rows(numbers_of(frame[name]), runs, 1)
             dropped[name] = "row numbers" if rows else "a counter"
-        elif name in clocked and _is_linear(numbers_of(frame[name]), t, runs):
+        elif name in clocked and _is_second_clock(name, units[name], numbers_of(frame[name]), t, runs):
             dropped[name] = "a second clock"
-        elif name in clocked and _is_restarting(numbers_of(frame[name]), t, runs):
+        elif name in clocked and _is_restarting(name, units[name], numbers_of(frame[name]), times, t, runs):
             dropped[name] = "a clock that starts again"
         elif _is_cyclic(numbers_of(frame[name])):
             dropped[name] = "numbers of months or hours"
@@ -420,12 +419,13 @@ def _counts_rows(values: np.ndarray, runs: Sequence[np.ndarray], some: int = _CO
 
 def _check_label(name: str, column: pd.Series) -> None:
     """Refuse to drop text that holds numbers: columns that were not split, clocks, numbers in disguise."""
-    if dates.looks_dated(column) or stands_beside(column):
+    facts = stands_beside(column) and not any(map(in_disguise, column.dropna().astype(str)))
+    if dates.looks_dated(column) or facts:
         return
     cells = column.dropna().astype(str)
     if len(cells) <= _FEW:
         return
-    disguised = cells.map(lambda cell: _DISGUISED.match(cell) is not None)
+    disguised = cells.map(begins_with_number)
     if disguised.mean() > 0.5 and cells[disguised].nunique() > _FEW:
         others = [cell for cell in cells[disguised].unique() if not is_number(cell.strip())]
         raise refusal(
@@ -460,7 +460,7 @@ def _worth_keeping(
 def _is_counter(
     frame: pd.DataFrame, name: str, t: np.ndarray, runs: Sequence[np.ndarray], timed: bool
 ) -> bool:
-    """Whether a column counts the rows by its name and values, those of any step beside a time."""
+    """Whether a column counts the rows by its name and values; in any step, if ``timed``."""
     values = numbers_of(frame[name])
     if not clocks.is_counter_name(name) or (len(name) == 1 and name != "#" and len(t) < _COUNTED):
         return False
@@ -480,22 +480,44 @@ def _is_counter(
     return on or _counts_rows(values, runs, 1)
 
 
-def _is_restarting(values: np.ndarray, t: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
-    """Whether values go on as the time does and start again, as the time of a step or a lap."""
+def _is_second_clock(
+    name: str, unit: str, values: np.ndarray, t: np.ndarray, runs: Sequence[np.ndarray]
+) -> bool:
+    """Whether a column called time goes on as the time does; exactly, if it is called so in one word."""
+    if clocks.is_time_name(name, unit):
+        return _is_linear(values, t, runs)
+    return clocks.is_time_in_one_word(name, unit) and _is_linear(values, t, runs, _EXACTLY)
+
+
+def _is_restarting(
+    name: str, unit: str, values: np.ndarray, times: Times, t: np.ndarray, runs: Sequence[np.ndarray]
+) -> bool:
+    """Whether the time of a step or a lap goes on as the time does, as fast, and starts again."""
     falls = [np.flatnonzero(np.diff(values[run]) < 0) + 1 for run in runs]
     pieces = [piece for run, starts in zip(runs, falls, strict=True) for piece in np.split(run, starts)]
     long = len(pieces) * _PIECE <= sum(map(len, runs))
-    return len(runs) < len(pieces) and long and _is_linear(values, t, pieces)
+    if not clocks.is_time_of_step(name) or len(runs) == len(pieces) or not long:
+        return False
+    seconds = [clocks.IN_SECONDS.get(clocks.unit_of_name(given), 1.0) for given in (unit, times.unit)]
+    ratio = seconds[0] / seconds[1] if unit and times.unit else 1.0
+    grown = [sum(np.ptp(of[piece]) for piece in pieces) for of in (values * ratio, t)]
+    return _is_linear(values, t, pieces) and abs(grown[0] - grown[1]) <= _SAME_RATE * grown[1]
 
 
-def _is_linear(values: np.ndarray, t: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
-    """Whether values go on as the time does."""
+def _is_linear(
+    values: np.ndarray, t: np.ndarray, runs: Sequence[np.ndarray], within: float | None = None
+) -> bool:
+    """Whether values go on as the time does; within a part of a usual step, or of the span."""
     since = np.concatenate([values[run] - values[run[0]] for run in runs])
     other = np.concatenate([t[run] - t[run[0]] for run in runs])
     if not np.isfinite(since).all() or not other.any():
         return False
     slope = since @ other / (other @ other)
-    return bool(np.abs(since - slope * other).max() <= 0.01 * np.ptp(since)) and slope > 0
+    limit = 0.01 * np.ptp(since)
+    if within is not None:
+        limit = within * abs(np.median(np.diff(since))) + clocks.resolution(values)
+        limit += slope * clocks.resolution(t)
+    return bool(np.abs(since - slope * other).max() <= limit) and slope > 0
 
 
 def _is_beside(values: np.ndarray) -> bool:

@@ -13,16 +13,20 @@ _BROKEN = 1 << 13  # bytes in which cells of the header may hold line breaks
 _COLUMNS = 8  # labels of a series, at most
 _TIMES = 5  # times in a header, at least
 _SUBJECTS = re.compile(  # a column of numbers called so names rows, each of which is a series
-    r"(id|subject|patient|animal|individual|participant|mouse|rat|plant|gene|trial|run|replicate)s?"
+    r"(id|subject|patient|animal|mouse|rat|individual|participant|gene|replicate)s?"
     r"([ _]?(id|no|nr|number|#))?",
     re.IGNORECASE,
+)
+_BARE_SUBJECTS = re.compile(  # below bare numbers, which may be those of columns
+    _SUBJECTS.pattern.replace("|individual|participant|gene|replicate", ""), re.IGNORECASE
 )
 _LABELLED = re.compile(  # t15, day 3, 30 min: times in a header of subjects
     r"(?P<label>(t|time|day|d|week|w|month|hour|h|min)[ _=]*)?(?P<time>\d+(\.\d+)?)"
     r"(?P<unit> ?(s|sec|min|h|hours?|d|days?|w|weeks?))?",
     re.IGNORECASE,
 )
-_WORD = 2  # letters in a header of times, with which it is none of columns, as T1
+_WORD = 2  # letters of what labels a time; d10 and h2 are sizes and heights as well
+_FEW_ROWS = 12  # of numbered subjects; more are samples
 _VARIABLES = 64  # rows of a table that may stand on its side
 
 
@@ -72,10 +76,7 @@ def _of_times_in_a_row(content: bytes, options: Options, notes: Notes) -> bytes 
     named = all(row[:labels] and not all(map(is_number, row[:labels])) for row in rows)
     different = len({row[0] for row in rows if row}) == len(rows)
     named &= different or not of_subjects or times == header[1:]
-    numbered = of_subjects and different and len(rows) <= _VARIABLES
-    if numbered and growing and len(times) >= _TIMES and len(re.sub("[^a-zA-Z]", "", header[1])) < _WORD:
-        # No wavelengths, and no T1, T2, ... beside numbers of rows.
-        numbered = numbers[0] <= numbers[1] - numbers[0] and numbers[-1] > len(numbers)
+    numbered = of_subjects and different and len(rows) <= _FEW_ROWS and _label_times(header, numbers)
     if (
         not 0 < labels < _COLUMNS
         or len(times) < _TIMES
@@ -100,6 +101,15 @@ def _of_times_in_a_row(content: bytes, options: Options, notes: Notes) -> bytes 
     height = max(map(len, columns))
     padded = [column + [""] * (height - len(column)) for column in columns]
     return "".join("\t".join(row) + "\n" for row in zip(*padded, strict=True)).encode()
+
+
+def _label_times(header: list[str], numbers: list[float]) -> bool:
+    """Whether a header above numbered rows has times: called so, or from zero on beside subjects."""
+    labels = "".join(re.findall("[a-zA-Z]+|=", header[1]))
+    if len(labels) >= _WORD:
+        return True
+    from_zero = numbers[0] == 0 and numbers[-1] > len(numbers)  # and no 0, 1, 2, ... of columns
+    return labels in ("", "t") and from_zero and _BARE_SUBJECTS.fullmatch(header[0]) is not None
 
 
 def _bare_times(cells: list[str]) -> tuple[list[str], str]:

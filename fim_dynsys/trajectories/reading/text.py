@@ -17,7 +17,13 @@ from fim_dynsys.trajectories.reading.lines import (
     without_tail,
 )
 from fim_dynsys.trajectories.reading.names import named
-from fim_dynsys.trajectories.reading.numbers import MISSING_TEXTS, as_numbers, is_date, is_number
+from fim_dynsys.trajectories.reading.numbers import (
+    MISSING_TEXTS,
+    as_numbers,
+    begins_with_number,
+    is_date,
+    is_number,
+)
 from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
 from fim_dynsys.trajectories.reading.straightening import straightened
 from fim_dynsys.trajectories.reading.suspects import GIVE_MISSING, check_codes, check_first_row
@@ -100,7 +106,7 @@ def read_text(name: str, content: bytes, options: Options, notes: Notes) -> Tabl
     beginning = content[:_HEAD]
     if len(content) > _HEAD:
         beginning = beginning[: beginning.rfind(b"\n") + 1] or beginning
-    head = read_head(name, beginning.decode("utf-8", "replace"), options, notes)
+    head = read_head(name, beginning.decode("utf-8", "replace"), content.count(b"\n"), options, notes)
     body = _rows_alone(content, head, options, notes)
     frame = _parsed(name, body, head, options)
     longer = sum(bool(line.strip()) for line in body.split(b"\n")) - len(frame)
@@ -302,7 +308,8 @@ def stands_beside(column: pd.Series) -> bool:
         return False
     texts = {str(cell).strip() for cell in column.dropna() if not is_number(str(cell).strip())}
     few = filled[-1] < len(column) / 5
-    return bool(texts) and (few or (len(texts) >= _FACTS and filled[-1] < min(_BESIDE, len(column) / 2)))
+    facts = len(texts) >= _FACTS and not any(map(begins_with_number, texts))
+    return bool(texts) and (few or (facts and filled[-1] < min(_BESIDE, len(column) / 2)))
 
 
 def _labelled(columns: dict[int, pd.Series], suffixed: dict[int, str], head: Head, notes: Notes) -> Table:

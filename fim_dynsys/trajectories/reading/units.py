@@ -3,6 +3,10 @@
 import re
 
 # Symbols and words that instruments and people write; anything else in brackets stays part of the name.
+_NAMES_TOO = """
+    Nm3 Sm3 Nl NL sL slm slpm sccm scfm barg bara psig psia kgf lbf Wh Ah inH2O mmH2O cmH2O events molecules
+""".split()  # noqa: SIM905 (units below names, and names where no other line has any)
+_ONLY_IN_RATIOS = ("Nl", "NL")  # normal litres; alone it is a country
 _BASES = """
     s m g A K V W J N C F H T L l h d Hz Pa bar eV mol cd rad sr deg px min hr hrs sec secs msec
     usec yr yrs day days week weeks month months year years hour hours minute minutes second seconds
@@ -13,14 +17,14 @@ _BASES = """
     cell ind individuals AU a.u. arb arbitrary ml mL dl ha acre acres ft in inch inches lb lbs mph
     kmh kph g/l frame frames sample samples thousands thousand millions million 1 - none cpm OD
     CFU cfu PFU pfu copies IU U RFU RLU NTU FNU PSU psu bpm BPM cfs knots rev vvm gDCW gCDW gDW %RH
-    dimensionless Deg Nm3 Sm3 Nl NL sL slm slpm sccm scfm barg bara psig psia kgf lbf Wh Ah inH2O mmH2O
-    cmH2O events molecules
+    dimensionless Deg
     Second Seconds Sec s. min. h. d. mo dy hr mn Jahr Jahre Tag Tage Stunden Sekunden Minuten
     \u0441 \u043c\u0441 \u043c\u0438\u043d \u0447 \u043c \u0441\u043c \u043c\u043c \u043a\u043c
     \u043a\u0433 \u0412 \u0410 \u043c\u0410 \u0413\u0446
 """.split()  # noqa: SIM905 (the last two lines are Cyrillic: s, ms, min, h, m, cm, mm, km, kg, V, A, mA, Hz)
-_SYMBOL = "|".join(sorted(map(re.escape, _BASES), key=len, reverse=True))
+_SYMBOL = "|".join(sorted(map(re.escape, _BASES + _NAMES_TOO), key=len, reverse=True))
 _PREFIX = "[numµμkMGTpcd]?"
+_NAME_TOO = re.compile(rf"(?<![^\W\d]){_PREFIX}({'|'.join(_NAMES_TOO)})(?![^\W\d])")
 _POWER = r"(?:\^?\*{0,2}-?\d+|[²³⁻¹]+)?"
 _FACTOR = rf"(?:(?:{_PREFIX}(?:{_SYMBOL})|°\s?[CFK]?|º[CF]?|[kM]?Ω|Å|µ|‰|10\^?-?\d+){_POWER})"
 _UNIT = re.compile(
@@ -54,7 +58,12 @@ def is_unit(text: str) -> bool:
     bare = without_brackets(text)
     clock = _CLOCK.fullmatch(bare) is not None or clock_format(bare) is not None
     known = _UNIT.match(bare) or _OF_SUBSTANCE.fullmatch(bare) or _RUN_TOGETHER.fullmatch(bare)
-    return bool(bare) and (known is not None or clock)
+    return bool(bare) and bare not in _ONLY_IN_RATIOS and (known is not None or clock)
+
+
+def is_only_unit(text: str) -> bool:
+    """Whether a text reads as a unit, and not as the name of a column."""
+    return is_unit(text) and _NAME_TOO.search(text) is None
 
 
 def clock_format(text: str) -> str | None:
