@@ -513,9 +513,9 @@ def test_diagram_of_data(measured):
     found = np.concatenate([mark.get_xydata() for mark in drawing.artists["found"]])
     tracked = np.concatenate([np.column_stack([track.p, track.x[:, 0]]) for track in measured.tracks])
     assert sorted(map(tuple, found)) == sorted(map(tuple, tracked))
-    for mark in drawing.artists["found"]:  # of x' = h - x^2 the upper branch is stable: filled
+    for mark in drawing.artists["found"]:  # of x' = h - x^2 the upper branch, with the fold, is stable: filled
         stable = colors.same_color(mark.get_markerfacecolor(), mark.get_markeredgecolor())
-        assert ((mark.get_ydata() > 0) == stable).all()
+        assert ((mark.get_ydata() >= 0) == stable).all()
 
 
 def test_spectrum_of_fixed_points(competition):

@@ -159,7 +159,7 @@ class Search:
         vanishes = ends.max(axis=0) < _CONTINUOUS
         place = np.where((ends[0] <= ends[1])[:, None], low, high)[vanishes]
         residual = ends.min(axis=0)[vanishes]
-        still = (f[1:-1] == 0) & (f[:-2] != 0) & (f[2:] != 0) & ~has_zero[:-1] & ~has_zero[1:]
+        still = (f[1:-1] == 0) & (f[:-2] * f[2:] < 0) & ~has_zero[:-1] & ~has_zero[1:]
         place, residual = np.concatenate([place, x[1:-1][still]]), np.append(residual, np.zeros(still.sum()))
         n = len(place)
         found = Refined(place, residual, np.zeros(n), np.ones(n), np.zeros(n, dtype=int))
