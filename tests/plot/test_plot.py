@@ -513,7 +513,7 @@ def test_diagram_of_data(measured):
     found = np.concatenate([mark.get_xydata() for mark in drawing.artists["found"]])
     tracked = np.concatenate([np.column_stack([track.p, track.x[:, 0]]) for track in measured.tracks])
     assert sorted(map(tuple, found)) == sorted(map(tuple, tracked))
-    for mark in drawing.artists["found"]:  # of x' = h - x^2 the upper branch, with the fold, is stable: filled
+    for mark in drawing.artists["found"]:  # of x' = h - x^2 the upper branch, fold included, is filled
         stable = colors.same_color(mark.get_markerfacecolor(), mark.get_markeredgecolor())
         assert ((mark.get_ydata() >= 0) == stable).all()
 
