@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.conserved import ConservedSums, as_given, conserved_sums, read_sum
-from fim_dynsys.analyze.results import scales_within, with_steps
+from fim_dynsys.analyze.results import with_steps_within
 from fim_dynsys.errors import real_array
 from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -134,7 +134,7 @@ class LevelSet:
 
     def field(self, field: VectorField, region: Region | None = None) -> "LevelField":
         """The field on the level set; differenced Jacobians have steps that suit the region."""
-        inner = field if region is None else with_steps(field, scales_within(field, region))
+        inner = field if region is None else with_steps_within(field, region)
         return LevelField(field, inner, self)
 
     def draws(self, draws: EnsembleField) -> EnsembleField | None:

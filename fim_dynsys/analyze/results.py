@@ -601,11 +601,21 @@ def with_steps(field: VectorField, scales: Scales) -> VectorField:
     VectorField
         Without context or region where it is not the field itself.
     """
-    exact = has_exact_jacobian(field)
-    if field.frame.length is not None or (exact and type(field)._directional is not VectorField._directional):
+    if _knows_steps(field):
         return field
-    jac = field.jacobian if exact else None
+    jac = field.jacobian if has_exact_jacobian(field) else None
     return CallableField(field, field.dim, jac, state_names=field.state_names, scales=scales)
+
+
+def with_steps_within(field: VectorField, region: Region) -> VectorField:
+    """The field with steps by its scales in a region, which are looked for only where it knows none."""
+    return field if _knows_steps(field) else with_steps(field, scales_within(field, region))
+
+
+def _knows_steps(field: VectorField) -> bool:
+    """Whether derivatives are exact, or differenced with steps of a known size."""
+    exact = has_exact_jacobian(field) and type(field)._directional is not VectorField._directional
+    return exact or field.frame.length is not None
 
 
 def has_exact_jacobian(field: VectorField) -> bool:

@@ -27,7 +27,7 @@ from fim_dynsys.estimation.programs import TIME
 from fim_dynsys.estimation.sampling import draw_parameters
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.fields.equation_text import Style, measured_text, number_text
+from fim_dynsys.fields.equation_text import measured_text, number_text
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
@@ -82,35 +82,8 @@ class EstimatedModel(VectorFieldModel):
         """Standard errors of `parameters_`."""
         return dict(self._fitted_field().fit_info.report["errors"])
 
-    def print(
-        self,
-        lhs: Sequence[str] | None = None,
-        precision: int = 3,
-        errors: bool = False,
-        style: Style | None = None,
-        **print_kwargs: Any,
-    ) -> None:
-        """Print the equations, how well they fit, and the estimates that no equation shows.
-
-        The latter are parameters of events, doses and observables, and first states. See `FittedModel.print`.
-
-        Parameters
-        ----------
-        lhs, precision, errors, style, print_kwargs
-            Those of `FittedModel.print`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import fim_dynsys
-        >>> t = np.linspace(0.0, 4.0, 41)
-        >>> model = fim_dynsys.load("equations", expressions=["-k*x0"]).fit(np.exp(-0.5 * t), t)
-        >>> model.print()
-        x0' = -0.5 x0
-        (path R2 1, ...)
-        (also estimated: x0(0) = 1.00)
-        """
-        super().print(lhs, precision, errors, style, **print_kwargs)
+    def _further_lines(self, precision: int, errors: bool) -> list[str]:
+        """The estimates that no equation shows: of events, doses and observables, and first states."""
         shown, known = getattr(self.field_, "parameters", {}), self.parameter_errors_
         hidden = {name: value for name, value in self.parameters_.items() if name not in shown}
         starts = [name for name in hidden if not name.isidentifier()]
@@ -123,8 +96,7 @@ class EstimatedModel(VectorFieldModel):
         ]
         if len(listed) < len(hidden):
             others.append(f"{len(starts)} first states, in parameters_")
-        if others:
-            print(f"(also estimated: {', '.join(others)})", **print_kwargs)
+        return [f"(also estimated: {', '.join(others)})"] if others else []
 
     @property
     def fit_(self) -> Fit:

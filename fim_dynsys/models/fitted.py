@@ -824,7 +824,9 @@ class FittedModel(Estimator):
         style: Style | None = None,
         **print_kwargs: Any,
     ) -> None:
-        """Print the equations and, in a last line, how well they fit; see `equations` and `FitInfo`.
+        """Print the equations and how well they fit; see `equations` and `FitInfo`.
+
+        A last line has the estimates of a model of given equations that these do not show.
 
         Parameters
         ----------
@@ -847,6 +849,11 @@ class FittedModel(Estimator):
         >>> model.print()
         x0' = -0.5 x0
         (path R2 1, ...)
+        >>> model = fim_dynsys.load("equations", expressions=["-k*x0"]).fit(np.exp(-0.5 * t), t)
+        >>> model.print()
+        x0' = -0.5 x0
+        (path R2 1, ...)
+        (also estimated: x0(0) = 1.00)
         """
         symbolic = self._symbolic_field()
         style = style or self._equation_style
@@ -868,6 +875,12 @@ class FittedModel(Estimator):
             print(f"(distilled from the field, relative residual {residual:.2g})", **print_kwargs)
         info = self.field_.fit_info
         print(f"({'; '.join([info.summary(), *info.inference.notes])})", **print_kwargs)
+        for line in self._further_lines(precision, errors):
+            print(line, **print_kwargs)
+
+    def _further_lines(self, precision: int, errors: bool) -> list[str]:
+        """What `print` says last; of given equations, estimates that these do not show."""
+        return []
 
     def coefficients(self) -> np.ndarray:
         """Coefficients (d, n_features) of the terms named by `get_feature_names`; see `equations`.

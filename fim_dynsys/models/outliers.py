@@ -88,13 +88,10 @@ def wrapped_angles(trajectories: Trajectories) -> dict[str, float]:
     found = {}
     for k, name in enumerate(trajectories.state_names):
         columns = [x[np.isfinite(x[:, k]), k] for _, x in trajectories.arrays()]
+        values = np.concatenate(columns)
         for turn in (2.0 * np.pi, 360.0):
-            smooth = np.concatenate([_goes_on(x, turn) for x in columns])
-            if (
-                len(smooth)
-                and np.mean(smooth) > _MOSTLY
-                and np.ptp(np.concatenate(columns)) <= turn * _ROUNDED
-            ):
+            goes_on = np.concatenate([_goes_on(x, turn) for x in columns])
+            if len(goes_on) and goes_on.mean() > _MOSTLY and np.ptp(values) <= turn * _ROUNDED:
                 found[name] = turn
     return found
 

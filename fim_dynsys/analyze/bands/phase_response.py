@@ -20,9 +20,8 @@ from fim_dynsys.analyze.results import (
     Variables,
     labels,
     resolve_region,
-    scales_within,
     unwrap,
-    with_steps,
+    with_steps_within,
 )
 from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_number, check_whole, renamed
@@ -214,7 +213,7 @@ def phase_response(
     share = np.arange(n_phases) / n_phases
     nodes = _at(orbit, share)
     length = lengths_of(nodes, box.size)
-    response, residual = _curve(with_steps(field, scales_within(field, box)), nodes, period, length)
+    response, residual = _curve(with_steps_within(field, box), nodes, period, length)
     fields = _draws(field, n_draws, seed)
     drawn = np.full((0 if fields is None else len(fields), n_phases, field.dim), np.nan)
     drawn_period, points = np.full(len(drawn), np.nan), 0
@@ -224,8 +223,7 @@ def phase_response(
         for i in np.flatnonzero(followed.exists).tolist():
             drawn_period[i] = followed.period[i]
             start = _refined(fields[i], followed.nodes[i], drawn_period[i], n_phases)
-            steady = with_steps(fields[i], scales_within(fields[i], box))
-            drawn[i], _ = _curve(steady, start, drawn_period[i], length)
+            drawn[i], _ = _curve(with_steps_within(fields[i], box), start, drawn_period[i], length)
     spent = cycles.effort
     return PhaseResponse(
         phase=share,

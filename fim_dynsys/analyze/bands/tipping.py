@@ -25,6 +25,7 @@ from fim_dynsys.analyze.results import (
     scales_within,
     unwrap,
     with_steps,
+    with_steps_within,
 )
 from fim_dynsys.analyze.tracing.equations import ROOT, Equations
 from fim_dynsys.errors import check_number, check_positive, check_whole, renamed
@@ -256,15 +257,16 @@ def _n_steps(end: float, dt: float | None, time: float, fastest: float) -> int:
     fastest : float
         Largest rate at which states return to rest.
     """
-    if dt is not None and dt * fastest > _STABLE:
+    unit = 1.0 / max(fastest, 1e-300)
+    most = _STABLE * unit
+    if dt is not None and dt > most:
         raise ValueError(
-            f"tipping: expected dt below {_STABLE / fastest:.3g}, for the system returns to rest at rates of "
+            f"tipping: expected dt below {most:.3g}, for the system returns to rest at rates of "
             f"{fastest:.3g}, got {dt:g}."
         )
-    step = min(time / _SHORTEST, _RESOLVED / max(fastest, 1e-300)) if dt is None else dt
+    step = min(time / _SHORTEST, _RESOLVED * unit) if dt is None else dt
     n = max(int(np.ceil(end / step)), 2 * _TIMES)
     if n > _MOST_STEPS and dt is None:
-        most = _STABLE / max(fastest, 1e-300)
         raise ValueError(
             f"tipping: expected at most {_MOST_STEPS} steps of {step:.3g} in a time of {end:g}, got {n}; "
             f"shorten the time, or pass a larger dt below {most:.3g}, if the motion is slow enough for it."
@@ -374,16 +376,16 @@ class _System:
 
     def fastest(self, rest: np.ndarray, members: np.ndarray) -> float:
         """Largest rate, by size, at the states (m, levels, d) of some members (m,)."""
-        levels = np.linspace(0.0, 1.0, rest.shape[1])
+        shares = np.linspace(0.0, 1.0, rest.shape[1])
         return max(
-            float(np.abs(self._rates(self.fields(share)[k], places[level])).max())
-            for level, share in enumerate(levels)
+            float(np.abs(self._rates(fields[k], places[level])).max())
+            for level, fields in enumerate(map(self.fields, shares))
             for k, places in zip(members, rest, strict=True)
         )
 
     def _rates(self, field: VectorField, x: np.ndarray) -> np.ndarray:
         """Eigenvalues (d,) at a state (d,)."""
-        return np.linalg.eigvals(with_steps(field, scales_within(field, self.region)).jacobian(x))
+        return np.linalg.eigvals(with_steps(field, self.scales).jacobian(x))
 
     def rest(self, x0: np.ndarray) -> np.ndarray:
         """The equilibrium of each member at each level of the ramp, (m, levels, d).
@@ -413,7 +415,7 @@ class _System:
 
 def _constant(field: VectorField, region: Region) -> FieldFamily:
     """A field as a family whose parameter changes nothing."""
-    steady = with_steps(field, scales_within(field, region))
+    steady = with_steps_within(field, region)
     return FieldFamily.from_callable(
         lambda x, p: field(x),
         field.dim,

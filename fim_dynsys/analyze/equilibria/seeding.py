@@ -42,25 +42,10 @@ def starting_points(meter: Meter, region: Region, n_seeds: int | None, seed: int
 
 
 def even_points(meter: Meter, region: Region, n: int, seed: int) -> np.ndarray:
-    """Scrambled Sobol points, and as many more with some states at 0 where these stay there.
+    """Scrambled Sobol points (n, d), and as many more with some states at 0 where these stay there.
 
     A species that is absent remains so. Newton's method keeps such states at 0, and finds equilibria there
     that attract few other starts: of 64 in six dimensions, 45 in a box of three times their size.
-
-    Parameters
-    ----------
-    meter : Meter
-        The field.
-    region : Region
-        Where to search.
-    n : int
-        Number of Sobol points.
-    seed : int
-        Of their scrambling, and of the choice of states.
-
-    Returns
-    -------
-    ndarray (n, d) or (2 n, d)
     """
     even = region.sobol(n, seed)
     absorbing = _absorbing(meter, region)
