@@ -11,10 +11,12 @@ from fim_dynsys.trajectories.holding import Hold
 
 _BESIDE, _DEGREE = 5, 2  # samples on each side of a switch, and the polynomials through them
 _EARLY = 0.1  # of a gap: as much as the curvature of a path may look like
-_SURE = 4.0  # standard errors
+_SURE = 3.0  # standard errors: 2 of 441 records that switch at samples pass it, of 451 others 253
+_MEDIAN_SQUARE = 0.455  # of a standard normal number
 _FEWEST = 5  # samples without a switch beside them, which show what bends otherwise
 _MOST = 400  # of either, which take some 20 ms
 _CALM, _WEIGHT = 0.5, 1.5  # of the usual variance, below which it is chance, and its power that weighs
+_LEAST = 1e-150  # of squares: smaller ones leave no finite weight
 
 
 def early_switches(
@@ -61,7 +63,8 @@ def early_switches(
     if not 0.0 < information < np.inf:
         return None
     early = (mixed.mean() - mixed_elsewhere.mean()) / information
-    variance = np.var(mixed - early * steep) / len(mixed)
+    # Few switches may agree by chance: no less than jumps where nothing switches let expect.
+    variance = max(np.var(mixed - early * steep), _by_other_jumps(switches, others, usual)) / len(mixed)
     # neighbours share samples, so that of the others every fifth counts
     variance += np.var(mixed_elsewhere - early * steep_elsewhere) * _BESIDE / len(mixed_elsewhere)
     return float(early) if early > max(_EARLY, _SURE * np.sqrt(variance) / information) else None
@@ -89,5 +92,17 @@ def _products(meetings: Sequence[_Meeting], usual: np.ndarray) -> tuple[np.ndarr
     jump, bend, missed = (np.array(part) for part in zip(*meetings, strict=True))
     seen = np.isfinite(jump) & np.isfinite(bend)
     jump, bend, missed = (np.where(seen, part, 0.0) for part in (jump, bend, missed))
-    weight = seen / np.maximum(np.maximum(missed, _CALM * usual), 1e-300) ** _WEIGHT
+    weight = seen * _weights(missed, usual)
     return np.sum(weight * bend * jump, axis=1), np.sum(weight * bend**2, axis=1)
+
+
+def _weights(missed: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    return np.maximum(np.maximum(missed, _CALM * usual), _LEAST) ** -_WEIGHT
+
+
+def _by_other_jumps(switches: Sequence[_Meeting], others: Sequence[_Meeting], usual: np.ndarray) -> float:
+    """Variance of the products at switches if states jump there as elsewhere, where noise alone makes them."""
+    chance = np.nanmedian([other.jump**2 for other in others], axis=0) / _MEDIAN_SQUARE
+    bends = np.array([switch.bend for switch in switches])
+    weights = _weights(np.array([switch.missed for switch in switches]), usual)
+    return float(np.nansum((weights * bends) ** 2 * chance, axis=1).mean())

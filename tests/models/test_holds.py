@@ -10,6 +10,7 @@ from scipy.linalg import expm
 import fim_dynsys
 from fim_dynsys.errors import DataWarning, SimulationWarning
 from fim_dynsys.models.switching import early_switches
+from fim_dynsys.regression.rollout import runge_kutta
 from fim_dynsys.models.unseen_switches import stretches
 from fim_dynsys.regression.inputs import curves
 from fim_dynsys.trajectories.container import Trajectories
@@ -108,6 +109,27 @@ def test_an_input_that_switches_between_samples_is_noticed(noise):
     assert early_switches([(t, h)], [on(t)[:, None]], Hold.AUTO) == pytest.approx(0.4, abs=0.15)
     with pytest.warns(DataWarning, match="switches between samples"):
         fim_dynsys.load("equations", expressions=["-k*x0 + a*u0"], n_starts=2).fit(h, t, u=on(t))
+
+
+def test_noise_does_not_look_like_early_switches():
+    """Few switches, at samples: by chance their bends and the noise beside them agree."""
+    records, n, gap = 40, 300, 40.0 / 299
+    rng = np.random.default_rng(0)
+    on = rng.integers(0, 2, (records, 12)).repeat(25, axis=1).astype(float)
+    x = np.empty((records, n, 2))
+    x[:, 0] = 1.0, 0.7
+
+    def rates(z, u):
+        prey, predator = z.T
+        rise = [prey - 0.8 * prey * predator, (0.5 * prey - 0.6 - 0.3 * u) * predator]
+        return np.stack(rise, axis=1)
+
+    for i in range(n - 1):
+        x[:, i + 1] = runge_kutta(lambda z, i=i: rates(z, on[:, i]), x[:, i], gap)
+    t = gap * np.arange(n)
+    x += 0.03 * x.std(axis=1, keepdims=True) * rng.standard_normal(x.shape)
+    found = [early_switches([(t, h)], [u[:, None]], Hold.PREVIOUS) for h, u in zip(x, on, strict=True)]
+    assert sum(early is not None for early in found) <= 1
 
 
 def switched(late, noise):
