@@ -101,7 +101,7 @@ def _weights(missed: np.ndarray, usual: np.ndarray) -> np.ndarray:
 
 
 def _by_other_jumps(switches: Sequence[_Meeting], others: Sequence[_Meeting], usual: np.ndarray) -> float:
-    """Variance of the products at switches if states jump there as elsewhere, where noise alone makes them."""
+    """Variance of products at switches if states jump there as elsewhere, by noise alone."""
     chance = np.nanmedian([other.jump**2 for other in others], axis=0) / _MEDIAN_SQUARE
     bends = np.array([switch.bend for switch in switches])
     weights = _weights(np.array([switch.missed for switch in switches]), usual)

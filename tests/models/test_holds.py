@@ -10,9 +10,9 @@ from scipy.linalg import expm
 import fim_dynsys
 from fim_dynsys.errors import DataWarning, SimulationWarning
 from fim_dynsys.models.switching import early_switches
-from fim_dynsys.regression.rollout import runge_kutta
 from fim_dynsys.models.unseen_switches import stretches
 from fim_dynsys.regression.inputs import curves
+from fim_dynsys.regression.rollout import runge_kutta
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
