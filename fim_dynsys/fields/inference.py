@@ -66,7 +66,8 @@ class Inference:
         Their mean length in time.
     elsewhere : float or None
         By how much rates of what the field may be as well differ from its own, in a box three times as wide
-        as that of the data, in standard deviations of its rates there; None where that is not known.
+        as that of the data, in standard deviations of its rates there; inputs take the values of the record.
+        None where that is not known.
     beyond_noise : float or None
         Times the noise that is left all along the record, where that is more than noise leaves.
     undetermined : tuple of str

@@ -156,7 +156,7 @@ class Auto(SearchedModel):
         **given: Any,
     ) -> VectorField:
         field, self.portfolio_, question = self._inferred(trajectories, positions, sigma)
-        if isinstance(field, LocalField | DrivenField):
+        if isinstance(field, LocalField):
             return field
         field = question.with_deviation(field, self.portfolio_)
         if self.portfolio_.exact_models:  # whose rivals are draws

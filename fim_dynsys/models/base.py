@@ -768,7 +768,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         Where there are no draws, standard errors stand for them.
         """
         known = field.fit_info.inference
-        if isinstance(field, DrivenField | ResidualField):
+        if isinstance(field, ResidualField):
             return field
         drawn, apart, seen = Rivals.drawn(field), known.elsewhere, samples_of(field, context)
         if drawn is not None:

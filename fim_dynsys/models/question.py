@@ -19,6 +19,7 @@ from fim_dynsys.models.trust import (
     Rivals,
     deviation,
     deviation_by_constants,
+    inputs_elsewhere,
     points_elsewhere,
     together,
 )
@@ -199,10 +200,11 @@ class Question:
     def with_deviation(self, field: _Field, found: Portfolio) -> _Field:
         """A field with how far its rivals differ elsewhere, at states that do not depend on their order."""
         rivals = self.rivals(found)
-        x = self.order.whole(points_elsewhere(self.order.trajectories))
+        seen = self.order.trajectories
+        at = self.order.whole(points_elsewhere(seen)), *inputs_elsewhere(seen)
         with np.errstate(all="ignore"):
-            rates = np.stack([rival(x) for rival in rivals.fields])
-            apart = deviation(field(x), rates, rivals.weights, self.context)
+            rates = np.stack([rival(*at) for rival in rivals.fields])
+            apart = deviation(field(*at), rates, rivals.weights, self.context)
         apart = together(apart, deviation_by_constants(field, self.context))
         return field.with_fit_info(inference=replace(field.fit_info.inference, elsewhere=apart))
 

@@ -67,15 +67,23 @@ def points_elsewhere(context: Trajectories) -> np.ndarray:
     return np.where(box.high <= 0.0, -np.abs(x), x)
 
 
+def inputs_elsewhere(context: Trajectories) -> tuple[np.ndarray, ...]:
+    """Inputs (64, m) for `points_elsewhere`, those of samples of all times; nothing without inputs."""
+    if not context.input_names:
+        return ()
+    u = np.concatenate(context.input_arrays())
+    return (u[np.linspace(0.0, len(u) - 1.0, _POINTS).astype(int)],)
+
+
 def deviation_by_constants(field: VectorField, context: Trajectories) -> float | None:
     """`deviation` of a field from itself where states have other values that the data hold constant."""
     constant = _widths(context) == 0.0
     if not constant.any():
         return None
-    x = points_elsewhere(context)
+    x, u = points_elsewhere(context), inputs_elsewhere(context)
     other = np.where(constant, x * np.linspace(1.0 / _GROWN, _GROWN, len(x))[:, None], x)
     with np.errstate(all="ignore"):
-        return deviation(field(x), field(other)[None], np.ones(1), context)
+        return deviation(field(x, *u), field(other, *u)[None], np.ones(1), context)
 
 
 def deviation(
@@ -124,21 +132,23 @@ def together(*apart: float | None) -> float | None:
 def deviation_by_errors(field: VectorField, context: Trajectories) -> float | None:
     """As `deviation_elsewhere` of draws by the standard errors of coefficients, as if independent."""
     errors = field.standard_errors
-    if errors is None or not isinstance(field, DictionaryField):
+    terms = field.extended if isinstance(field, DrivenField) else field
+    if errors is None or not isinstance(terms, DictionaryField):
         return None
-    x = points_elsewhere(context)
+    at = points_elsewhere(context), *inputs_elsewhere(context)
     with np.errstate(all="ignore"):
-        spread = _unit_squares(field(x), context)
-        apart = np.mean(field.dictionary.evaluate(x) ** 2, axis=0) @ errors**2
+        spread = _unit_squares(field(*at), context)
+        apart = np.mean(terms.dictionary.evaluate(np.concatenate(at, axis=1)) ** 2, axis=0) @ errors**2
         largest = float(np.sqrt(np.max(apart / spread)))
     return largest if np.isfinite(largest) else None
 
 
 def deviation_elsewhere(field: VectorField, rivals: Rivals, context: Trajectories) -> float | None:
     """`deviation` of the rivals of a field at `points_elsewhere` of its context."""
-    x = points_elsewhere(context)
+    at = points_elsewhere(context), *inputs_elsewhere(context)
     with np.errstate(all="ignore"):
-        return deviation(field(x), np.stack([rival(x) for rival in rivals.fields]), rivals.weights, context)
+        rates = np.stack([rival(*at) for rival in rivals.fields])
+        return deviation(field(*at), rates, rivals.weights, context)
 
 
 def share_elsewhere(field: VectorField, rivals: Rivals, starts: np.ndarray, t: np.ndarray) -> np.ndarray:

@@ -16,11 +16,13 @@ from fim_dynsys.models.trust import (
     Rivals,
     deviation_by_errors,
     deviation_elsewhere,
+    inputs_elsewhere,
     points_elsewhere,
     share_elsewhere,
     together,
     trust_by,
 )
+from fim_dynsys.regression.rollout import runge_kutta
 
 FIELD, GROWTH = SymbolicField({"x": "x - x**3"}), SymbolicField({"x": "x"})
 FITTED = FitInfo(path_r2=0.99, window_r2=0.99, residual_over_noise=1.0, follows=1.0, follows_for=5.0)
@@ -175,3 +177,39 @@ def test_time_as_a_state_does_not_lower_the_trust(populations):
     t, x = populations
     fitted = fim_dynsys.load("fim-ode").fit(np.column_stack([x, t]), t)
     assert fitted.equations()[2] == "1" and fitted.field_.fit_info.trust is Trust.HIGH
+
+
+def switched(rates, start, end, noise):
+    """300 samples of a field under an input that switches between 0 and 1 at samples."""
+    rng, n = np.random.default_rng(0), 300
+    gap = end / (n - 1)
+    on = rng.integers(0, 2, 12).repeat(25).astype(float)
+    x = np.empty((n, len(start)))
+    x[0] = start
+    for i in range(n - 1):
+        x[i + 1] = runge_kutta(lambda z, i=i: np.array(rates(z, on[i])), x[i], gap)
+    return x + noise * x.std(axis=0) * rng.standard_normal(x.shape), gap * np.arange(n), on
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "auto"])
+def test_trust_with_inputs_depends_on_what_the_record_determines(name):
+    """A pumped oscillator is found as it is; polynomials stand for Monod's growth in a chemostat."""
+    x, t, u = switched(lambda z, u: [z[1], 1.2 * (1 - z[0] ** 2) * z[1] - z[0] + u], [1.0, 0.0], 50.0, 0.01)
+    found = fim_dynsys.load(name).fit(x, t, u=u, hold="previous").field_.fit_info
+    assert found.trust is Trust.HIGH and found.inference.elsewhere < 0.1
+
+    def chemostat(z, u):
+        growth = 0.9 * z[1] / (0.4 + z[1])
+        return [z[0] * (growth - 0.1 - 0.4 * u), (0.1 + 0.4 * u) * (2.0 - z[1]) - 1.2 * z[0] * growth]
+
+    x, t, u = switched(chemostat, [0.5, 1.0], 60.0, 0.03)
+    found = fim_dynsys.load(name).fit(x, t, u=u, hold="previous").field_.fit_info
+    assert found.trust is not Trust.HIGH and found.inference.elsewhere > 0.5
+
+
+def test_inputs_elsewhere_are_those_of_the_record():
+    t, u = np.linspace(0.0, 1.0, 5), np.array([[0.0], [1.0], [1.0], [1.0], [3.0]])
+    context = Trajectories.from_arrays(np.ones((5, 1)), t, u=u)
+    (found,) = inputs_elsewhere(context)
+    assert found.shape == (64, 1) and set(found.ravel()) == {0.0, 1.0, 3.0}
+    assert inputs_elsewhere(Trajectories.from_arrays(np.ones((5, 1)), t)) == ()

@@ -340,9 +340,7 @@ class FIMODE(Asking, PretrainedModel):
             facts = question.facts(facts, found.search)
             exact = exact_field(found.exact_models[0], seen, question.order, question.context, report, facts)
             return question.with_deviation(exact, found) if found.closer else exact, None
-        field = question.answer(best, report, facts, found.search)
-        if not isinstance(field, DrivenField):
-            field = question.with_deviation(field, found)
+        field = question.with_deviation(question.answer(best, report, facts, found.search), found)
         if not question.is_plain or question.errors is not None or seen.cut is not None:
             return field, None
         others = np.stack([member.coefficients for member in found.members])
