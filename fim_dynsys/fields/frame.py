@@ -148,8 +148,11 @@ class FitInfo:
 
     def _said_of_trust(self) -> str:
         apart, level = self.inference.elsewhere, self.trust
-        if level is None or (apart is None and level is Trust.LIMITED):
+        if level is None:
             return ""
+        if apart is None and level is Trust.LIMITED:
+            said = "; trust: limited (not compared with other equations)"
+            return "" if self.inference.given else said
         if apart is None or self.problems:
             return f"; trust: {level.value}"
         return f"; trust: {level.value} (beyond the data rates may be off by {apart:.1g} of their spread)"

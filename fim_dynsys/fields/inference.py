@@ -74,6 +74,8 @@ class Inference:
         Relations that hold along the samples, or parameters: what the data do not determine.
     notes : tuple of str
         What a reader should know besides.
+    given : bool
+        Whether the equations were given, so that there was nothing to choose.
     """
 
     judge: Judge | None = None
@@ -89,6 +91,7 @@ class Inference:
     beyond_noise: float | None = None
     undetermined: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    given: bool = False
 
     def noting(self, *said: str) -> Self:
         """The same with more notes."""
@@ -122,6 +125,8 @@ class Inference:
             found["not determined"] = list(self.undetermined)
         if self.notes:
             found["note"] = _NOTES.join(self.notes)
+        if self.given:
+            found["given"] = True
         return found
 
     @classmethod
@@ -148,6 +153,7 @@ class Inference:
             beyond_noise=report.get("left beyond noise"),
             undetermined=tuple(report.get("not determined", report.get("undetermined", ()))),
             notes=tuple(str(notes).split(_NOTES)) if notes else (),
+            given=bool(report.get("given", False)),
         )
 
 

@@ -237,7 +237,7 @@ def _facts(summary: Summary, errors: Sequence[np.ndarray] | Noise | None) -> Inf
     """The facts of the fit."""
     noise = errors if isinstance(errors, Noise) else (Noise.ESTIMATED if errors is None else Noise.GIVEN)
     unknown = summary.undetermined
-    facts = Inference(noise=noise, undetermined=unknown)
+    facts = Inference(noise=noise, undetermined=unknown, given=True)
     said = [f"the data do not determine {', '.join(unknown)}"] if unknown else []
     said += [f"known only roughly: {', '.join(summary.rough)}"] if summary.rough else []
     return facts.noting(*said)

@@ -216,7 +216,8 @@ def test_print_in_plain_and_in_pysindys_style(fitted, capsys):
     with pytest.raises(ValueError, match="expected style='plain' or 'pysindy', got 'latex'"):
         fitted.equations(style="latex")
     assert fit.startswith("(path R2 1, in short windows 1 and ") and fit.endswith(
-        "noise levels left; follows the whole record (to 4.5))"
+        "noise levels left; follows the whole record (to 4.5); "
+        "trust: limited (not compared with other equations))"
     )
     fitted.print(["du", "dv"], end=";")
     assert capsys.readouterr().out.startswith("du = -0.1 u")
