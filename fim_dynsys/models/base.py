@@ -793,9 +793,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Fields inferred from `n` bootstrap resamples of the context.
 
-        Several trajectories are resampled with replacement; a single one is replaced by blocks of
-        consecutive observations at random positions, each block a trajectory of its own (moving
-        blocks), as many observations in all as there were. Members whose paths leave all bounds from the
+        Trajectories are resampled with replacement. Where there are fewer than eight, each is then replaced
+        by blocks of consecutive observations at random positions, each block a trajectory of its own (moving
+        blocks), as many observations in all as it had. Members whose paths leave all bounds from the
         data, where that of the field stays, are replaced and counted in ``left_out``.
 
         Parameters

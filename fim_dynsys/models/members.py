@@ -16,6 +16,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _SPANS = 2.0  # of the longest record: as far as members are followed
 _AWAY = 10.0  # ranges of the data: a path that goes farther has left all bounds
+_ENOUGH = 8  # trajectories, of which 6,435 resamples differ; two have three, which are no distribution
 _REDRAWS = 8  # of drawing again: of an eighth that stays, two thirds are found
 
 Draw = Callable[[int, int], Sequence[VectorField]]
@@ -45,7 +46,7 @@ def bootstrap_context(
     Returns
     -------
     Trajectories
-        As many trajectories, or as many observations in all, as `trajectories` has.
+        As many trajectories as `trajectories` has; from fewer than eight, blocks of them.
     """
     return bootstrap_weighed(trajectories, None, rng, min_observations)[0]
 
@@ -68,25 +69,31 @@ def bootstrap_weighed(
         As for `bootstrap_context`.
     """
     n, errors = len(trajectories), None if isinstance(sigma, Noise) else sigma
-    if n > 1:
-        drawn = rng.integers(n, size=n)
+    drawn = rng.integers(n, size=n) if n > 1 else np.zeros(1, int)
+    if n >= _ENOUGH:
         return trajectories[drawn], sigma if errors is None else [errors[k] for k in drawn]
-    ((t, x),) = trajectories.arrays()
-    (inputs,) = trajectories.input_arrays()
-    # a quarter of the series: long enough for smoothing, and four independent positions
-    length = min(len(t), max(min_observations, 5, -(-len(t) // 4)))
-    starts = rng.integers(len(t) - length + 1, size=-(-len(t) // length))
-    blocks = [slice(start, start + length) for start in starts]
+    pairs, inputs = trajectories.arrays(), trajectories.input_arrays()
+    blocks = [
+        (k, block) for k in drawn.tolist() for block in _blocks(len(pairs[k][0]), rng, min_observations)
+    ]
     context = Trajectories.from_arrays(
-        [x[block] for block in blocks],
-        [t[block] for block in blocks],
+        [pairs[k][1][block] for k, block in blocks],
+        [pairs[k][0][block] for k, block in blocks],
         state_names=trajectories.state_names,
-        coords={name: np.repeat(value, len(blocks)) for name, value in trajectories.coords.items()},
+        coords={name: value[[k for k, _ in blocks]] for name, value in trajectories.coords.items()},
         units=trajectories.units,
-        u=[inputs[block] for block in blocks] if trajectories.input_names else None,
+        u=[inputs[k][block] for k, block in blocks] if trajectories.input_names else None,
         input_names=trajectories.input_names or None,
     ).with_hold(trajectories.hold)
-    return context, sigma if errors is None else [errors[0][block] for block in blocks]
+    return context, sigma if errors is None else [errors[k][block] for k, block in blocks]
+
+
+def _blocks(size: int, rng: np.random.Generator, min_observations: int) -> list[slice]:
+    """Stretches of a record at random positions, about as many samples in all as it has."""
+    # a quarter of the record: long enough for smoothing, and four independent positions
+    length = min(size, max(min_observations, 5, -(-size // 4)))
+    starts = rng.integers(size - length + 1, size=-(-size // length))
+    return [slice(start, start + length) for start in starts]
 
 
 def bounded_members(
