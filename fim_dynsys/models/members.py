@@ -69,13 +69,11 @@ def bootstrap_weighed(
         As for `bootstrap_context`.
     """
     n, errors = len(trajectories), None if isinstance(sigma, Noise) else sigma
-    drawn = rng.integers(n, size=n) if n > 1 else np.zeros(1, int)
+    drawn = rng.integers(n, size=n).tolist() if n > 1 else [0]
     if n >= _ENOUGH:
-        return trajectories[drawn], sigma if errors is None else [errors[k] for k in drawn]
+        return trajectories[np.array(drawn)], sigma if errors is None else [errors[k] for k in drawn]
     pairs, inputs = trajectories.arrays(), trajectories.input_arrays()
-    blocks = [
-        (k, block) for k in drawn.tolist() for block in _blocks(len(pairs[k][0]), rng, min_observations)
-    ]
+    blocks = [(k, block) for k in drawn for block in _blocks(len(pairs[k][0]), rng, min_observations)]
     context = Trajectories.from_arrays(
         [pairs[k][1][block] for k, block in blocks],
         [pairs[k][0][block] for k, block in blocks],
