@@ -11,6 +11,7 @@ _FEWEST = 9  # samples of a trajectory from which its noise is estimated
 _SMALL = 1e-3  # of a state's size: smaller values count as so large, for fits cannot weigh endless decades
 _LEAST = 1e-3  # relative error: nothing is asked beyond
 _DECADES, _LOW = 30.0, 0.1  # ratio of the largest value to this quantile, from which small values matter too
+_SAME = 2.0  # ratio of noise levels that are known within some 20 %; curvature gives 4 and more
 _ADDITIVE = 0.2  # share of the noise variance that does not grow with the values
 
 
@@ -84,9 +85,13 @@ def over_decades(trajectories: Trajectories) -> list[str]:
             continue
         if np.all(values == np.floor(values)):  # counts, whose errors are as their roots
             continue
-        noise = noise_model([(_from_zero(t), x[:, None] / values.max()) for t, x in whole])
+        scaled = [(_from_zero(t), x[:, None] / values.max()) for t, x in whole]
+        noise = noise_model(scaled)
         if noise.share[0] < _ADDITIVE and noise.level[0] > _LEAST * noise.rms[0]:
-            found.append(name)
+            # sudden changes of noise-free values look like noise, but grow with the gaps between samples
+            seldom = noise_model([(t[::2], x[::2]) for t, x in scaled if len(t) >= 2 * _FEWEST])
+            if seldom.level[0] < _SAME * noise.level[0]:
+                found.append(name)
     return found
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fim_dynsys
-from fim_dynsys.models.relative import relative_errors
+from fim_dynsys.models.relative import over_decades, relative_errors
 from fim_dynsys.regression.criteria import in_proportion, precise
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -133,3 +133,9 @@ def test_logarithms_are_advised_where_errors_are_relative_over_decades(relative)
         fim_dynsys.load("fim-ode").fit(noisy, t, feature_names=["c"], log=["c"])
     advised = [one for one in heard if "log=['c'] counts small values" in str(one.message)]
     assert len(advised) == relative
+
+
+def test_logarithms_are_not_advised_where_noise_free_values_turn_fast():
+    t = np.linspace(0.0, 40.0, 100)
+    field = fim_dynsys.SymbolicField({"x": "x - 0.8*x*y", "y": "0.5*x*y - 0.6*y"})
+    assert over_decades(fim_dynsys.simulate(field, [3.0, 0.2], t, rtol=1e-9)) == []
