@@ -179,7 +179,8 @@ def _judged(
         for r, o, end in zip(records, off, ends, strict=True)
     ]
     # the first samples are where paths start, and no prediction
-    path_r2 = _explained(np.concatenate([a[1:] for a in along]), (seen - seen.mean(axis=0)) * roots)
+    centre = np.average(seen, axis=0, weights=np.maximum(roots**2, 1e-300))  # 0: not observed
+    path_r2 = _explained(np.concatenate([a[1:] for a in along]), (seen - centre) * roots)
     path_r2 = -np.inf if endings else path_r2
     window_r2 = _explained(np.concatenate(ahead), still)
     least = np.maximum(level, _ACCURACY)

@@ -303,3 +303,14 @@ def test_runs_too_short_to_show_their_noise_are_not_taken_for_noise_free(recwarn
     model = fim_dynsys.load("auto").fit(noisy, [t, t], feature_names=["N"])
     assert len(model.equations()) == 1 and not model.field_.fit_info.problems
     assert not [w for w in recwarn if "noise-free" in str(w.message)]
+
+
+def test_r2_of_a_path_weighs_the_mean_as_it_weighs_the_samples():
+    """Small values with small errors pulled the total up: R2 was .9999976 where the path misses by half."""
+    t = np.linspace(0.0, 12.0, 60)
+    logistic = 1000.0 / (1.0 + 9999.0 * np.exp(-t))
+    seen = logistic * np.exp(0.1 * np.random.default_rng(0).standard_normal(60))
+    model = fim_dynsys.load("equations", expressions=["r*x0"])
+    with pytest.warns(FitWarning, match="does not describe"):
+        model.fit(seen, t, sigma=0.1 * seen)
+    assert model.field_.fit_info.path_r2 < 0.9
