@@ -120,8 +120,8 @@ class FitInfo:
         Low where the fit fails, or fields that are as likely differ from it by far more than its rates vary
         in a box three times as wide as that of the data; high where they differ by a tenth at most, or where
         equations follow noise-free samples to numerical precision; else limited, as for approximations of
-        noise-free samples, for equations from noisy positions alone, and where few samples decide. How often fields of each level are
-        wrong for unseen starts, `benchmarks.records` measures.
+        noise-free samples, for equations from noisy positions alone, and where few samples decide. How often
+        fields of each level are wrong for unseen starts, `benchmarks.records` measures.
         """
         if self.path_r2 is None:
             return None
