@@ -41,6 +41,7 @@ That is about one and a half turns of an oscillator: neither smoothing nor integ
 the steps of one integration by 64 times the number of samples.
 """
 
+_UNEVEN = 10.0  # ratio of weights in a state, of errors that differ by more than three times
 STEP_ERROR = 3e-4
 """Standard deviations of a state by which a Runge-Kutta step may err before shorter ones are taken.
 
@@ -277,14 +278,23 @@ class Observations:
         return known if self.seen is None else np.where(self.seen, known, self.signal_variance)
 
     @cached_property
+    def weighs_unevenly(self) -> np.ndarray:
+        """Whether given errors of a state (d,) differ from sample to sample by more than three times."""
+        seen = self.weights > 0.0
+        most = np.max(self.weights, axis=(0, 1))
+        least = np.min(np.where(seen, self.weights, np.inf), axis=(0, 1))
+        return (self.noise.share == 1.0) & (most > _UNEVEN * least)  # else the share grows with the state
+
+    @cached_property
     def start_precision(self) -> np.ndarray:
         """Precision (P, d) of ``start``; 0 where a window begins inside a record.
 
         What a smoother makes of the samples there is no knowledge beside them, and little where the first
-        value was not observed.
+        value was not observed, or where samples differ in what they weigh, as smoothers do not.
         """
         unseen = 1.0 / np.maximum(self.signal_variance, 1e-300)
         known = np.where(self.weights[:, 0] > 0.0, 1.0 / self.start_variance, unseen)
+        known = np.where(self.weighs_unevenly, np.minimum(known, unseen), known)
         if self.cut is not None:
             known[[a > 0 for _, a, _ in self.cut.bounds]] = 0.0
         return known

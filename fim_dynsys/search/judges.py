@@ -71,11 +71,13 @@ def _from_the_samples(search: Search, candidates: Sequence[Candidate]) -> np.nda
     A path that is fitted to noisy samples has a fitted start. A field that follows the samples from this one
     alone is believed less than one that follows them from others nearby, too. The price is a share of minus
     twice the log-likelihood of the paths from the smoothed starts. States that were not observed start as
-    fitted; those of hardly any noise count for nothing, for their fitted starts are certain. In more than
-    three states nothing is asked: a chain of seven lost by it.
+    fitted; those of hardly any noise count for nothing, for their fitted starts are certain, nor do those
+    whose samples weigh unevenly, since smoothers weigh all alike. In more than three states nothing is asked:
+    a chain of seven lost by it.
     """
     seen = search.observations
     noisy = (seen.noise_variance > _LEAST * seen.signal_variance) & (seen.counts > 0)
+    noisy &= ~seen.weighs_unevenly
     if not noisy.any() or seen.dim > _STATES:
         return np.zeros(len(candidates))
     observed = True if seen.seen is None else seen.seen
