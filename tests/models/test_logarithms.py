@@ -20,7 +20,7 @@ def record():
     field = fim_dynsys.SymbolicField({"A": "A - A*R", "R": "A*R - R"})
     x = fim_dynsys.simulate(field, [0.05, 0.02], T, rtol=1e-10).x[0]
     assert x.max() / x.min() > 1e3
-    return x, x * np.exp(0.05 * np.random.default_rng(1).standard_normal(x.shape))
+    return x, x * np.exp(0.05 * np.random.default_rng(3).standard_normal(x.shape))
 
 
 @pytest.mark.parametrize("name", ["fim-ode", "sindy-strong", "auto", "symbolic"])
@@ -31,7 +31,7 @@ def test_the_law_of_relative_errors(name, record):
     assert model.equations(precision=1) == ["A - A R", "-R + A R"]
     path = model.simulate(x[0], T)
     assert np.sqrt(np.mean(np.log(path / x) ** 2)) < 0.04
-    assert "relative errors, estimated: A 6" in model.field_.fit_info.inference.notes[-1]
+    assert "relative errors, estimated: A 5 %, R 5.5 %" in model.field_.fit_info.inference.notes[-1]
 
 
 def test_large_values_with_large_errors_count(record):
