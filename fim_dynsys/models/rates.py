@@ -53,6 +53,8 @@ class _Rates:
         Of the errors of the rates.
     support : bool array (m, d)
         Terms that the rates alone suggest.
+    least : array (d,) or float
+        Variance that errors of the states leave of rates without any.
     """
 
     gram: np.ndarray
@@ -61,26 +63,35 @@ class _Rates:
     n: int
     variance: np.ndarray
     support: np.ndarray
+    least: np.ndarray | float = 0.0
 
     @classmethod
-    def of(cls, columns: np.ndarray, rates: np.ndarray) -> "_Rates":
+    def of(cls, columns: np.ndarray, rates: np.ndarray, least: np.ndarray | float = 0.0) -> "_Rates":
         """From terms (N, m) and rates (N, d)."""
         gram, moment, total = normal_equations(columns, rates)
-        chosen = [_subset(*equations, len(rates)) for equations in zip(gram, moment, total, strict=True)]
+        floor = np.maximum(VARIANCE_FLOOR * total / len(rates), least)
+        equations = zip(gram, moment, total, floor, strict=True)
+        chosen = [_subset(*own, len(rates)) for own in equations]
         variance = np.array([left_over for _, left_over in chosen])
-        return cls(
-            gram, moment, total, len(rates), variance, np.column_stack([values for values, _ in chosen])
-        )
+        support = np.column_stack([values for values, _ in chosen])
+        return cls(gram, moment, total, len(rates), variance, support, least)
 
     @classmethod
-    def on(cls, columns: np.ndarray, rates: np.ndarray, support: np.ndarray) -> "_Rates":
+    def on(
+        cls, columns: np.ndarray, rates: np.ndarray, support: np.ndarray, least: np.ndarray | float = 0.0
+    ) -> "_Rates":
         """The same on given terms (m, d): the errors of the rates are what these leave."""
         gram, moment, total = normal_equations(columns, rates)
         n = len(rates)
-        plain = cls(gram, moment, total, n, total, support)
+        plain = cls(gram, moment, total, n, total, support, least)
         squares = plain.squares(plain.coefficients(support))
         free = np.maximum(n - support.sum(axis=0), 1)
-        return replace(plain, variance=np.maximum(squares / free, VARIANCE_FLOOR * total / n))
+        return replace(plain, variance=np.maximum(squares / free, plain.floor))
+
+    @property
+    def floor(self) -> np.ndarray:
+        """Least variance (d,) that the rates may have."""
+        return np.maximum(VARIANCE_FLOOR * self.total / self.n, self.least)
 
     def coefficients(self, support: np.ndarray) -> np.ndarray:
         """Of least squares on a support (m, d)."""
@@ -101,8 +112,8 @@ class _Rates:
 
     def misfit(self, coefficients: np.ndarray) -> float:
         """Minus twice the log-likelihood of the rates, up to a constant."""
-        least = np.maximum(VARIANCE_FLOOR * self.total / self.n, 1e-300)
-        return float(self.n * np.sum(np.log(np.maximum(self.squares(coefficients) / self.n, least))))
+        left = np.maximum(self.squares(coefficients) / self.n, np.maximum(self.floor, 1e-300))
+        return float(self.n * np.sum(np.log(left)))
 
 
 def check_rates(caller: str, names: Sequence[str], rates: Sequence[np.ndarray]) -> None:
@@ -230,7 +241,8 @@ def _of_both(search: Search, support: np.ndarray, about: _About) -> "_Fit | None
     best: _Fit | None = None
     tried: set[bytes] = set()
     for _ in range(_ROUNDS):
-        known = _Rates.of(search.dictionary.evaluate(states / search.observations.scale), measured)
+        columns = search.dictionary.evaluate(states / search.observations.scale)
+        known = _Rates.of(columns, measured, _by_errors_of_states(search, about[0], states))
         for mixed in _mixed(support, known.support):
             if mixed.tobytes() not in tried:
                 tried.add(mixed.tobytes())
@@ -321,7 +333,23 @@ def _at_rates(
     return stacked[:, : field.dim], stacked[:, field.dim :]
 
 
-def _subset(gram: np.ndarray, moment: np.ndarray, total: float, n: int) -> tuple[np.ndarray, float]:
+def _by_errors_of_states(search: Search, field: DictionaryField, states: np.ndarray) -> np.ndarray:
+    """Variance (d,) of rates at states (N, d) by the errors of these, in the units of the search.
+
+    States along a fitted path err by the share of the noise that its free numbers take.
+    """
+    seen, info = search.observations, field.fit_info
+    spent = field.complexity + seen.dim * len(seen.samples)
+    followed = info.initial_states is not None and (info.path_r2 or 0.0) > _FOLLOWED
+    share = min(spent / max(seen.n_values, 1), 1.0) if followed else 1.0
+    slopes = np.nan_to_num(field.jacobian(states), posinf=0.0, neginf=0.0)
+    variance = np.mean(slopes**2, axis=0) @ np.nan_to_num(seen.noise_level) ** 2
+    return share * variance * (seen.time_unit / seen.scale) ** 2
+
+
+def _subset(
+    gram: np.ndarray, moment: np.ndarray, total: float, floor: float, n: int
+) -> tuple[np.ndarray, float]:
     """Terms (m,) of the smallest extended BIC along backward elimination, and the variance that they leave.
 
     References
@@ -337,7 +365,7 @@ def _subset(gram: np.ndarray, moment: np.ndarray, total: float, n: int) -> tuple
         support = np.zeros(m, dtype=bool)
         support[order[m - count :]] = True
         values = solve_supports(scaled, moment / size, support, _RIDGE)
-        squares = max(float(total - values @ (moment / size)), VARIANCE_FLOOR * total / n, 1e-300)
+        squares = max(float(total - values @ (moment / size)), n * floor, 1e-300)
         price = count * math.log(max(n, 2)) + 2.0 * math.log(math.comb(m, count))
         criterion = n * math.log(squares / n) + price
         if best is None or criterion < best[0]:
@@ -395,7 +423,8 @@ def _fitted(
     seen, (field, trajectories, rates) = search.observations, about
     found: _Fit | None = None
     for _ in range(_ALONG_ITS_PATH):
-        known = _Rates.on(search.dictionary.evaluate(states / seen.scale), measured, support)
+        least = _by_errors_of_states(search, field, states)
+        known = _Rates.on(search.dictionary.evaluate(states / seen.scale), measured, support, least)
         begun = known.coefficients(support)[support], known.precision(support)
         alone = _trajectory_fit(search, support, *_start_of_paths(search, support))
         tries = [_trajectory_fit(search, support, *begun)]
@@ -411,7 +440,7 @@ def _fitted(
         best = min(better, key=lambda fit: fit.score)
         moved = _field_of(best.candidate, search, field, trajectories, field.fit_info.inference)
         states, _ = _at_rates(moved, trajectories, rates)
-        known = _Rates.on(search.dictionary.evaluate(states / seen.scale), measured, support)
+        known = _Rates.on(search.dictionary.evaluate(states / seen.scale), measured, support, least)
         total = best.candidate.score + known.misfit(best.candidate.coefficients)
         found = replace(best, score=total, rates=known, states=states)
     return found

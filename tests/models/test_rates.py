@@ -153,3 +153,13 @@ def test_a_state_without_any_rate_is_named(model):
     slopes = np.column_stack([-np.sin(t), np.full(61, np.nan)])
     with pytest.raises(ValueError, match="got none of x1"):
         fim_dynsys.load(model).fit(x, t, x_dot=slopes)
+
+
+def test_exact_rates_at_noisy_states_add_no_terms():
+    """What the states' errors leave of exact rates is no error of the equations: 17 terms came for 4."""
+    field = fim_dynsys.SymbolicField({"x": "1.1*x - 0.4*x*y", "y": "0.1*x*y - 0.4*y"})
+    t, rng = np.linspace(0.0, 20.0, 80), np.random.default_rng(2)
+    path = fim_dynsys.simulate(field, [10.0, 5.0], t, rtol=1e-9).x[0]
+    seen = path + 0.05 * path.std(axis=0) * rng.standard_normal(path.shape)
+    model = fim_dynsys.load("fim-ode").fit(seen, t, x_dot=field(path))
+    assert np.count_nonzero(model.coefficients()) == 4
