@@ -24,6 +24,7 @@ _DEPENDENCIES = (
     "torch",
     "numpy",
     "scipy",
+    "numba",
     "sympy",
     "pysindy",
     "dynesty",

@@ -206,7 +206,7 @@ def _by_parts(
             raise refusal(
                 f"dates in columns {quoted(columns)}",
                 f"{', '.join(f'{frame[c].iloc[row]:g}' for c in columns[: len(chain)])} in row {row + 1}",
-                "mend it, or give time= or step=",
+                "correct it, or give time= or step=",
             )
         seconds = dates.as_seconds(columns[0], stamps, options, said)
     elif "day" in chain:
