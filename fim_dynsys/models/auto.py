@@ -97,12 +97,12 @@ class Auto(SearchedModel):
     from the best polynomial; a state counts as an angle in radians where it has no unit, in degrees where
     that says so, and as none under other units. Where units say that one state may be the rate of change of
     another, noisy samples are searched with that equation too, and it is believed unless the samples are
-    against it; the report says so. The smallest BIC wins, functions at a price, for there are many to choose
-    from. Below twelve samples and beyond six states the operator is not asked. Where none explains three or
-    more trajectories, fields that leave all bounds from their samples come last. A field without equations
-    (`fim_dynsys.fields.local.LocalField`) is then preferred if it predicts held-out trajectories clearly
-    better than the best equations refitted to the same data. `field_.fit_info.report` says what chose, and
-    the origins, scores and weights of the first few.
+    against it; the report says so. The smallest BIC wins; functions have a penalty, because there are many to
+    choose from. Below twelve samples and beyond six states the operator is not asked. Where none explains
+    three or more trajectories, fields that leave all bounds from their samples come last. A field without
+    equations (`fim_dynsys.fields.local.LocalField`) is then preferred if it predicts held-out trajectories
+    clearly better than the best equations refitted to the same data. `field_.fit_info.report` says what
+    chose, and the origins, scores and weights of the first few.
 
     Samples with noise below about 1 % of a state's standard deviation are fitted to numerical precision
     instead: terms are read off what happens from each sample to the next, functions of reciprocals and

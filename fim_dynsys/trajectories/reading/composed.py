@@ -221,7 +221,7 @@ def _by_parts(
     notes.say(f"time: {quoted(columns)} together")
     notes.add(said)
     if chain[0] == "month":
-        notes.decide("months and days of a leap year, for no column is the year")
+        notes.decide("months and days of a leap year, because no column is the year")
     return Times(seconds, "s", columns)
 
 
