@@ -129,7 +129,7 @@ def analyze(
         raise ValueError(f"expected --members of {_FEWEST} or more, got {members}")
     model = load_fitted(folder)
     box, given = _checked(region, model), None if inputs is None else dict(inputs)
-    if report is None or json or portrait is not None:
+    if report is None or json or portrait is not None or members is not None:
         _tables(model, box, given, json, portrait, members)
     if report is not None:
         from fim_dynsys.report import write_report  # loads matplotlib, which no other command needs
