@@ -301,27 +301,23 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
     weight = np.ones(objective.n)
     if len(known):
         weight = np.where(np.isfinite(objective.errors), np.median(known) / objective.errors, 1.0)
-    unit = spread[kinds]
-    centred = np.concatenate(
-        [values[kinds == k] - values[kinds == k].mean() for k in range(m)] or [np.zeros(0)]
-    )
-    order = np.concatenate([np.flatnonzero(kinds == k) for k in range(m)])
-    total = np.empty(objective.n)
-    total[order] = centred
-    scale = float(np.sum((weight * total / unit) ** 2))
 
-    def explained(kind: np.ndarray, off: np.ndarray, own: np.ndarray) -> float:
+    def explained(kind: np.ndarray, off: np.ndarray, own: np.ndarray, weight: np.ndarray) -> float:
+        sums = np.bincount(kinds, weight**2, m), np.bincount(kinds, weight**2 * values, m)
+        centre = sums[1] / np.where(sums[0] > 0, sums[0], 1.0)
+        total = float(np.sum((weight * (values - centre[kinds]) / spread[kinds]) ** 2))
         lost = float(np.sum((own * off / spread[kind]) ** 2))
-        return 1.0 - lost / scale if scale > 0 else 1.0
+        return 1.0 - lost / total if total > 0 else 1.0
 
     noise = _noise(described)
     path_r2, follows, follows_for = -np.inf, 0.0, 0.0
     if whole is not None:
         kind, off = _residuals(problem, whole)
-        path_r2 = explained(kind, off, weight)
+        path_r2 = explained(kind, off, weight, weight)
         follows, follows_for = _followed(problem, whole, spread, np.where(np.isfinite(noise), noise, 0.0))
     same = fit.problem is problem
-    window_r2 = path_r2 if same else explained(residuals[0], residuals[1], np.ones(len(residuals[1])))
+    alike = np.ones(objective.n)
+    window_r2 = path_r2 if same else explained(*residuals, np.ones(len(residuals[1])), alike)
     differ = any(o.errors.of_logarithm or o.scale_at >= 0 for o in objective.observables)
     left = _in_their_errors(described, fit, whole) if differ else None
     over = _over_noise(*((window, noise) if left is None else left), fit)

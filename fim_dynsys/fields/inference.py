@@ -76,6 +76,8 @@ class Inference:
         What a reader should know besides.
     given : bool
         Whether the equations were given, so that there was nothing to choose.
+    scarce : bool
+        Whether few samples decide, so that other equations may fit as well.
     """
 
     judge: Judge | None = None
@@ -92,6 +94,7 @@ class Inference:
     undetermined: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     given: bool = False
+    scarce: bool = False
 
     def noting(self, *said: str) -> Self:
         """The same with more notes."""
@@ -127,6 +130,8 @@ class Inference:
             found["note"] = _NOTES.join(self.notes)
         if self.given:
             found["given"] = True
+        if self.scarce:
+            found["few samples"] = True
         return found
 
     @classmethod
@@ -154,6 +159,7 @@ class Inference:
             undetermined=tuple(report.get("not determined", report.get("undetermined", ()))),
             notes=tuple(str(notes).split(_NOTES)) if notes else (),
             given=bool(report.get("given", False)),
+            scarce=bool(report.get("few samples", False)),
         )
 
 

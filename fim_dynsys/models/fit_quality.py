@@ -20,7 +20,7 @@ from fim_dynsys.models.restarts import (
 )
 from fim_dynsys.models.scarcity import FEW
 from fim_dynsys.models.unrelated import unrelated_samples, unrelated_steps
-from fim_dynsys.regression.criteria import Known, Noise, noise_model, precise
+from fim_dynsys.regression.criteria import Known, Noise, autocorrelation, noise_model, precise
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.inputs import curves
 from fim_dynsys.regression.smoothing import smoothing_bank
@@ -38,6 +38,8 @@ _NOTHING = 0.1  # R2 below which a field explains nothing
 _NO_STEP, _AT_LARGE = 0.2, 0.97  # R2 in windows and of the path, below which steps are not explained
 _DIFFER = 0.3  # of the spread of its rates: models of noise-free samples that differ by so much are not one
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, beyond which it fails too
+_ASIDE = 1.5  # noise levels by which a path misses; right equations leave 1.2 at most, nearly uncorrelated
+_FOLLOWING, _CHANCE = 0.4, 4.0  # autocorrelation of misses that are no noise, and its standard errors
 _BESIDE, _TOGETHER = 0.01, 0.3  # standard deviations: of another start, and of paths that chaos drives apart
 _SYSTEMATIC = 1.5  # noise levels, beyond which starts are corrected before more is made of what is left
 _INTEGRATED = 2e-5  # standard deviations that samples may be off which were integrated to a relative 1e-6
@@ -131,6 +133,9 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     noisy = (level > _ACCURACY) | of_positions
     missed = np.minimum(left, everywhere) / np.maximum(level, _NEARLY)
     beyond = float(np.max(missed[noisy], initial=0.0))
+    # from fitted starts alone, and not where chaos drives paths away
+    begins = info.initial_states is not None and not info.inference.windows and found["follows"] == 1.0
+    aside = _aside(records, paths, unit, level) if begins else 0.0
     elsewhere = info.inference.elsewhere
     if exact and elsewhere is not None and elsewhere > _DIFFER:
         said = "equations that come as close to the noise-free samples have other rates elsewhere"
@@ -139,8 +144,8 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
         found["problems"] += _no_flow([x for _, x in samples], found)
     if not found["problems"] and found["path_r2"] < _POOR and found["follows"] < _POOR:
         found["problems"] = _strays(field, records, paths, unit, found)
-    is_said = beyond > _NOTICED and not (exact or found["problems"])
-    facts = replace(info.inference, beyond_noise=beyond if is_said else None)
+    is_said = (beyond > _NOTICED or aside > _ASIDE) and not (exact or found["problems"])
+    facts = replace(info.inference, beyond_noise=max(beyond, aside) if is_said else None)
     return replace(info, **found, inference=facts)
 
 
@@ -179,7 +184,8 @@ def _judged(
         for r, o, end in zip(records, off, ends, strict=True)
     ]
     # the first samples are where paths start, and no prediction
-    path_r2 = _explained(np.concatenate([a[1:] for a in along]), (seen - seen.mean(axis=0)) * roots)
+    centre = np.average(seen, axis=0, weights=np.maximum(roots**2, 1e-300))  # 0: not observed
+    path_r2 = _explained(np.concatenate([a[1:] for a in along]), (seen - centre) * roots)
     path_r2 = -np.inf if endings else path_r2
     window_r2 = _explained(np.concatenate(ahead), still)
     least = np.maximum(level, _ACCURACY)
@@ -214,6 +220,24 @@ def _judged(
         "to_precision": missed < _INTEGRATED or as_noise if exact else None,
         "problems": tuple(problems),
     }
+
+
+def _aside(
+    records: Sequence[Stretch], paths: Sequence[np.ndarray], unit: np.ndarray, level: np.ndarray
+) -> float:
+    """Noise levels by which paths miss noisy samples where misses follow each other, as no noise does.
+
+    Of the state where it is largest; 0 where none is noisy. Windows restart, and may leave hardly anything.
+    """
+    off = np.concatenate([p / unit - r.x for p, r in zip(paths, records, strict=False)])
+    root = np.concatenate([r.root for r in records])
+    noisy = (level > _ACCURACY) & np.isfinite(off).all(axis=0) & (root > 0.0).all(axis=0)
+    if not noisy.any():
+        return 0.0
+    off = (off * root)[:, noisy]
+    missed = np.sqrt(np.mean(off**2, axis=0)) / level[noisy]
+    following = autocorrelation(off) > max(_FOLLOWING, _CHANCE / np.sqrt(len(off)))
+    return float(np.max(missed[following], initial=0.0))
 
 
 def _left(windows: Sequence[Stretch], ahead: Sequence[np.ndarray]) -> np.ndarray:

@@ -89,8 +89,8 @@ def over_decades(trajectories: Trajectories) -> list[str]:
         noise = noise_model(scaled)
         if noise.share[0] < _ADDITIVE and noise.level[0] > _LEAST * noise.rms[0]:
             # sudden changes of noise-free values look like noise, but grow with the gaps between samples
-            seldom = noise_model([(t[::2], x[::2]) for t, x in scaled if len(t) >= 2 * _FEWEST])
-            if seldom.level[0] < _SAME * noise.level[0]:
+            seldom = [(t[::2], x[::2]) for t, x in scaled if len(t) >= 2 * _FEWEST]
+            if seldom and noise_model(seldom).level[0] < _SAME * noise.level[0]:
                 found.append(name)
     return found
 

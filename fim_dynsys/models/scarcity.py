@@ -1,5 +1,7 @@
 """Fits that few samples decide, or values at different times, as notes for readers."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
@@ -55,7 +57,7 @@ def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories,
         said = f"{fewest} of each state, and their noise is not known (sigma= gives it)"
     else:
         return info
-    return info.noting(f"{_BEGINNING}: {said}")
+    return replace(info, inference=replace(inference, scarce=True)).noting(f"{_BEGINNING}: {said}")
 
 
 def scarcity(info: FitInfo) -> str | None:

@@ -194,7 +194,8 @@ def _root(candidate: Candidate, observations: Observations) -> np.ndarray | None
 def _confirmed(candidate: Candidate, observations: Observations, segments: tuple) -> np.ndarray | None:
     """The root of a fit in so many pieces; None where that moves the numbers beyond their errors."""
     found, fit = refine(observations, candidate, observations.path, segments)
-    if not (np.isfinite(fit.misfit) and np.isfinite(found.parameters).all()):
+    same = len(found.parameters) == len(candidate.parameters)  # else one of them became zero at its bound
+    if not (same and np.isfinite(fit.misfit) and np.isfinite(found.parameters).all()):
         return None
     root = parameter_roots(fit, observations.n_values)
     moved = np.abs(found.parameters - candidate.parameters)

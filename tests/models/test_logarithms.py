@@ -136,6 +136,8 @@ def test_logarithms_are_advised_where_errors_are_relative_over_decades(relative)
 
 
 def test_logarithms_are_not_advised_where_noise_free_values_turn_fast():
+    decay = 2.0 * np.exp(-np.linspace(0.0, 6.0, 9))
+    assert over_decades(Trajectories.from_arrays(decay, np.linspace(0.0, 6.0, 9))) == []
     t = np.linspace(0.0, 40.0, 100)
     field = fim_dynsys.SymbolicField({"x": "x - 0.8*x*y", "y": "0.5*x*y - 0.6*y"})
     assert over_decades(fim_dynsys.simulate(field, [3.0, 0.2], t, rtol=1e-9)) == []

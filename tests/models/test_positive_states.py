@@ -103,3 +103,14 @@ def test_what_stays_is_repeated_where_few_draws_do():
     assert list(ensemble) == [decays] * 3 and ensemble.left_out == 2 + 8 * 2
     none = bounded_members(lambda n, seed: [grows] * n, 2, 7, decays, data)
     assert list(none) == [grows] * 2 and none.left_out == 2 + 8 * 2
+
+
+def test_errors_of_numbers_are_left_out_where_one_becomes_zero_at_its_bound():
+    """The search refits candidates for their errors: one with fewer numbers says nothing of the others."""
+    field = fim_dynsys.SymbolicField({"n": "n*(1 - n/4) - n*p/(1 + n)", "p": "n*p/(1 + n) - 0.4*p"})
+    t = np.linspace(0.0, 60.0, 150)
+    path = fim_dynsys.simulate(field, [1.0, 1.0], t, rtol=1e-9).x[0]
+    seen = path * np.exp(0.02 * np.random.default_rng(1).standard_normal(path.shape))
+    model = fim_dynsys.load("fim-ode", knowledge=Knowledge(nonnegative=["n", "p"]))
+    model.fit(seen, t, feature_names=["n", "p"], log=["n", "p"])
+    assert model.field_.fit_info.path_r2 > 0.95

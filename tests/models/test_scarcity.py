@@ -10,7 +10,7 @@ from fim_dynsys import CallableField, Trajectories
 from fim_dynsys.errors import FitWarning
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.inference import Inference, Judge, Noise
+from fim_dynsys.fields.inference import Inference, Judge, Noise, Trust
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.scarcity import noting_few_samples
 
@@ -83,3 +83,12 @@ def test_fim_ode_searches_a_few_samples(n, seed):
         model = fim_dynsys.load("fim-ode").fit(x, t)
     (rates,) = model.predict(np.array([[6.0, 3.0]]))
     assert rates == pytest.approx([-7.2, 6.0], rel=0.3)
+
+
+def test_few_samples_that_decide_leave_limited_trust():
+    field = fim_dynsys.SymbolicField({"x": "1.1*x - 0.4*x*y", "y": "0.1*x*y - 0.4*y"})
+    t = np.linspace(0.0, 8.0, 9)
+    x = fim_dynsys.simulate(field, [10.0, 5.0], t, rtol=1e-10).x[0]
+    with pytest.warns(FitWarning, match="few samples decide"):
+        info = fim_dynsys.load("fim-ode").fit(x, t).field_.fit_info
+    assert info.inference.elsewhere < 0.1 and info.trust is Trust.LIMITED
