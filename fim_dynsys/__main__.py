@@ -6,7 +6,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import fim_dynsys
 from fim_dynsys.commands import analysis, fitting, installation, looking, reading
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : list of str, optional
         Default: those of the process.
     """
-    parser = argparse.ArgumentParser(prog=PROGRAM, description=fim_dynsys.__doc__)
+    parser = _Parser(prog=PROGRAM, description=fim_dynsys.__doc__)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {fim_dynsys.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     looking.add_arguments(_command(commands, "look", looking.look))
@@ -33,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     analysis.add_arguments(_command(commands, "explore", analysis.explore), "explore")
     for name, run in _INSTALLATION.items():
         installation.add_arguments(_command(commands, name, run), name)
+    for each in commands.choices.values():
+        each.words = tuple(sys.argv[1:] if arguments is None else arguments)
     options = vars(parser.parse_args(arguments))
     command, run = options.pop("command"), options.pop("run")
     if command in _INSTALLATION:
@@ -60,6 +62,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     finally:
         warnings.formatwarning = usual
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says which option took the file or folder, where none is left."""
+
+    words: tuple[str, ...] = ()
+
+    def error(self, message: str) -> NoReturn:
+        missing = message.rpartition("required: ")[2]
+        options = [k for k, word in enumerate(self.words) if word.startswith("--")]
+        if missing in ("data", "folder") and options and options[-1] < len(self.words) - 2:
+            taken, option = self.words[-1], self.words[options[-1]]
+            what = "file" if missing == "data" else "folder"
+            message = f"{option} took {taken}; put the {what} first: {self.prog} {taken} {option} ..."
+        super().error(message)
 
 
 def _command(commands: Any, name: str, run: Callable[..., int]) -> argparse.ArgumentParser:

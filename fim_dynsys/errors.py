@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import importlib.util
+import inspect
 import math
 import numbers
 import operator
@@ -103,6 +104,23 @@ def renamed(**names: str) -> Callable[[Callable[Arguments, Returned]], Callable[
     return decorate
 
 
+def known_arguments(method: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """Decorate methods of models: the error of an unknown argument names the model and the known ones."""
+    names = list(inspect.signature(method).parameters)[1:]
+
+    @functools.wraps(method)
+    def called(*args: Arguments.args, **given: Arguments.kwargs) -> Returned:
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise TypeError(
+                f"{getattr(args[0], '_caller', 'model')}.{method.__name__}: expected arguments among "
+                f"{', '.join(names)}, got {', '.join(unknown)}."
+            )
+        return method(*args, **given)
+
+    return called
+
+
 def earlier_name(old: str, new: str, value: Callable[[Any], Any] | None = None) -> Any:
     """A property that gives an attribute, or a value, under its earlier name, with a DeprecationWarning."""
 
@@ -120,7 +138,7 @@ def warn_of_rename(caller: str, old: str, new: str, stacklevel: int = 3) -> None
 
 
 def check_installed(caller: str, package: str, extra: str) -> None:
-    """Raise MissingPackageError, naming ``pip install fim-dynsys[extra]``, unless a package is installed."""
+    """Raise MissingPackageError, naming the extra that brings it, unless a package is installed."""
     try:
         found = importlib.util.find_spec(package)
     except ModuleNotFoundError:
@@ -128,7 +146,7 @@ def check_installed(caller: str, package: str, extra: str) -> None:
     if found is None:
         raise MissingPackageError(
             f"{caller}: expected the package {package}, which is not installed; run "
-            f'`pip install "fim-dynsys[{extra}]"`, in a checkout `pip install ".[{extra}]"`.'
+            f'`pip install ".[{extra}]"` in a clone of the repository.'
         )
 
 

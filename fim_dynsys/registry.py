@@ -71,7 +71,7 @@ _BUILT_IN = {
     for spec in (
         ModelSpec(
             name="fim-ode",
-            summary="pretrained operator with closed-form regression inside; milliseconds a context",
+            summary="pretrained operator with closed-form regression inside; milliseconds per data set",
             factory="fim_dynsys.models.fim_ode.own:fim_ode",
             max_dim=6,
         ),
@@ -101,7 +101,7 @@ _BUILT_IN = {
         ),
         ModelSpec(
             name="equations",
-            summary="your own equations: parameters, first states, doses, noise; from many starts",
+            summary="your own equations: parameters, initial states, doses, noise; from many starts",
             factory="fim_dynsys.models.equations:EquationsModel",
         ),
         ModelSpec(

@@ -404,6 +404,49 @@ def test_analyze_prints_tables(pendulum, tmp_path, capsys):
     assert "stable focus" in capsys.readouterr().out
 
 
+def test_members_give_standard_errors(pendulum, tmp_path, capsys):
+    model = tmp_path / "o"
+    assert run("fit", pendulum, "--model", "sindy-strong", "--out", model, "-q", "--held-out", 0) == 0
+    capsys.readouterr()
+    assert run("analyze", model) == 0
+    assert "No standard errors" in (said := capsys.readouterr().out) and "--members 64" in said
+    assert run("analyze", model, "--members", 4) == 0
+    assert "±" in (said := capsys.readouterr().out) and "No standard errors" not in said
+    assert run("analyze", model, "--members", 1) == 2
+    assert "expected --members of 2 or more, got 1" in capsys.readouterr().err
+
+
+def test_members_of_a_driven_model_are_under_its_constant_inputs(tmp_path, capsys):
+    t = np.linspace(0.0, 20.0, 101)
+    h = 2.0 - 0.8 * np.cos(t) + 0.4 * np.sin(t) + 0.01 * np.random.default_rng(0).normal(size=101)
+    fim_dynsys.load("sindy-strong").fit(h, t, feature_names=["h"], u=1.0 + np.sin(t)).save(tmp_path / "tank")
+    assert run("analyze", tmp_path / "tank", "--json", "--input", "u0=0.7", "--members", 4) == 0
+    (point,) = json.loads(capsys.readouterr().out)["fixed points"]
+    assert 0 < point["h error"] < 0.1 and point["h"] == pytest.approx(1.4, abs=0.05)
+
+
+def test_fits_as_json_have_coefficients_with_errors(tmp_path, capsys):
+    t = np.linspace(0.0, 4.0, 81)
+    x = np.exp(-0.5 * t) + 0.01 * np.random.default_rng(0).normal(size=81)
+    pd.DataFrame({"t": t, "x": x}).to_csv(tmp_path / "a.csv", index=False)
+    assert run("fit", tmp_path / "a.csv", "--model", "sindy-strong", "--json", "--held-out", 0) == 0
+    facts = json.loads(capsys.readouterr().out)
+    (row,) = facts["coefficients"]
+    assert (row["state"], row["term"]) == ("x", "x") and row["coefficient"] == pytest.approx(-0.5, abs=0.02)
+    assert 0 < row["standard_error"] < 0.05
+    assert facts["fit"]["follows"] == 1.0 and facts["fit"]["follows_for"] > 0
+
+
+def test_an_option_that_took_the_file_is_named(pendulum, capsys):
+    with pytest.raises(SystemExit):
+        run("fit", "--states", "x", "v", pendulum)
+    said = capsys.readouterr().err
+    assert f"--states took {pendulum}; put the file first: fim-dynsys fit {pendulum} --states ..." in said
+    with pytest.raises(SystemExit):
+        run("fit", "--json")
+    assert "the following arguments are required: data" in capsys.readouterr().err
+
+
 def test_analyses_as_json_have_numbers_and_the_same_keys_for_all_models(tmp_path, capsys):
     t = np.linspace(0.0, 15.0, 150)
     oscillator = fim_dynsys.SymbolicField(["v", "(1 - x**2)*v - x"], state_names=["x", "v"])

@@ -62,3 +62,33 @@ def test_errors_name_what_was_typed(walker, call, words):
 def test_a_path_in_place_of_observations_is_refused_with_the_way_to_read_it():
     with pytest.raises(ValueError, match=r"got the text 'a\.csv'; a file is read by Trajectories\.from_file"):
         model().fit("a.csv")
+
+
+def test_an_unknown_argument_is_named_with_the_model_and_the_known_ones():
+    given = {"noise": 0.1}
+    for name, options in (("auto", {}), ("sindy", {}), ("equations", {"expressions": {"x0": "-k*x0"}})):
+        with pytest.raises(
+            TypeError, match=rf"^{name}\.fit: expected arguments among x, t, .*, got noise\.$"
+        ):
+            fim_dynsys.load(name, **options).fit(WALK[:, :1], T, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("fit_info", "model.field_.fit_info is one"),
+        ("jacobian", "model.field_.jacobian is one"),
+        ("trust", "model.field_.fit_info.trust is one"),
+        ("fixed_points", "fim_dynsys.analyze.fixed_points(model) is a function"),
+        ("phase_portrait", "fim_dynsys.plot.phase_portrait(model) is a function"),
+        ("card", 'load("fim-ode").card()'),
+    ],
+)
+def test_guesses_that_exist_elsewhere_are_told_where(walker, name, where):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; ") as caught:
+        getattr(walker, name)
+    assert where in str(caught.value)
+    with pytest.raises(AttributeError, match="; ") as caught:
+        getattr(model(), name)
+    assert where in str(caught.value)
+    assert not hasattr(walker, "nowhere")

@@ -280,7 +280,11 @@ def test_copies_are_equal_and_equality_sees_every_part(ragged):
 
 def test_displays_name_states_units_and_ranges(ragged, holes):
     text = repr(ragged)
-    assert "2 of 3 to 6 samples" in text and "prey [1/km^2]" in text and "per trajectory: mu, site" in text
+    assert (
+        "2 trajectories, 3 to 6 samples each" in text
+        and "prey [1/km^2]" in text
+        and "per trajectory: mu, site" in text
+    )
     assert f"{np.nanmin(ragged.x[:, :, 0]):.4g} to {np.nanmax(ragged.x[:, :, 0]):.4g}" in text
     assert "3 values missing" in repr(holes)
     html = ragged.with_x(ragged.x, state_names=["<b>", "&"])._repr_html_()

@@ -71,7 +71,7 @@ for name, options in cases:
     try:
         fim_dynsys.load(name, **options)
     except fim_dynsys.errors.MissingPackageError as error:
-        assert name in str(error) and 'pip install "fim-dynsys[torch]"' in str(error), error
+        assert name in str(error) and 'pip install ".[torch]"' in str(error), error
     else:
         raise AssertionError(name)
 assert "torch" not in sys.modules

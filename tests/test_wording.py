@@ -17,7 +17,7 @@ def test_what_is_counted_has_its_number():
 
 def test_one_sample_value_row_and_window_are_singular():
     one = Trajectories.from_arrays([[[1.0, np.nan]]], [[0.0]])
-    assert "1 of 1 sample, dimension 2" in str(one) and "1 value missing" in str(one)
+    assert "1 trajectory, 1 sample, dimension 2" in str(one) and "1 value missing" in str(one)
     x, u = np.ones((5, 1)), np.ones((5, 1))
     x[2] = np.nan
     data = Trajectories.from_arrays(x, 0.1, u=u)

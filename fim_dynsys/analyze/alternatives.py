@@ -165,7 +165,7 @@ class Alternatives(Sequence[Alternative]):
         return title + self.to_dataframe().to_html(float_format="{:.3g}".format)
 
     def __str__(self) -> str:
-        head = ["", "parameters", "misses", "R2", "BIC", "weight", "beside the preferred one", ""]
+        head = ["", "parameters", "rms error", "R2", "BIC", "weight", "beside the preferred one", ""]
         table = [head]
         for k, row in enumerate(self._rows):
             beside = "preferred" if row.is_preferred else _difference(row)

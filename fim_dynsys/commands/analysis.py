@@ -4,17 +4,20 @@ import argparse
 import json as as_json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from fim_dynsys.analyze.results import apart
 from fim_dynsys.commands import fitting, installation, reading
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.registry import load_fitted
 
 Box = list[tuple[str, tuple[float, float]]] | None
 Inputs = list[tuple[str, float]] | None
+_FEWEST = 2  # members of an ensemble: one has no spread
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
@@ -32,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
             help="page that `explore` wrote, for the report to link to",
         )
         parser.add_argument("--json", action="store_true", help="machine-readable output")
+        parser.add_argument(
+            "--members",
+            type=int,
+            metavar="N",
+            help="members of an ensemble for standard errors; default draws of a posterior, if there is one",
+        )
     else:
         parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="HTML file to write")
         parser.add_argument(
@@ -98,6 +107,7 @@ def analyze(
     portrait: Path | None,
     explorer: Path | None,
     json: bool,
+    members: int | None,
     region: Box,
     inputs: Inputs,
     quiet: bool,
@@ -115,10 +125,12 @@ def analyze(
         reading.check_target("--report", report)
     if portrait is not None:
         reading.check_picture("--portrait", portrait)
+    if members is not None and members < _FEWEST:
+        raise ValueError(f"expected --members of {_FEWEST} or more, got {members}")
     model = load_fitted(folder)
     box, given = _checked(region, model), None if inputs is None else dict(inputs)
-    if report is None or json or portrait is not None:
-        _tables(model, box, given, json, portrait)
+    if report is None or json or portrait is not None or members is not None:
+        _tables(model, box, given, json, portrait, members)
     if report is not None:
         from fim_dynsys.report import write_report  # loads matplotlib, which no other command needs
 
@@ -140,21 +152,26 @@ def _tables(
     inputs: dict[str, float] | None,
     json: bool,
     portrait: Path | None,
+    members: int | None,
 ) -> None:
-    """Print fixed points and cycles, and draw them."""
+    """Print fixed points and cycles, with errors by an ensemble if it is asked for, and draw them."""
+    from fim_dynsys.analyze.bands.cycles import cycle_bands
     from fim_dynsys.analyze.constant_inputs import at_constant_inputs, inputs_as_text
     from fim_dynsys.analyze.cycles.periodic import limit_cycles
     from fim_dynsys.analyze.equilibria.points import fixed_points
 
     field, held = at_constant_inputs(model, "analyze", inputs)
-    points = fixed_points(field, box)
+    drawn = None if members is None else _ensemble(model, members, held)
+    points = fixed_points(field, box) if drawn is None else fixed_points(field, box, n_draws=drawn)
     cycles = limit_cycles(field, box) if field.dim > 1 else None
     results = [points, *([cycles] if cycles is not None else [])]
+    bands = [cycle_bands(field, box, cycles=cycles, n_draws=drawn)] if cycles and drawn is not None else []
     if json:
         # the same keys for all models: null is what a field without a posterior does not know
         facts = {
             "fixed points": [{"exists": None} | row for row in _rows(points)],
             "limit cycles": [] if cycles is None else _rows(cycles),
+            **({"cycle bands": [row for found in bands for row in _rows(found)]} if bands else {}),
             **({"inputs": held} if held else {}),
         }
         print(as_json.dumps(facts, indent=2))
@@ -162,11 +179,23 @@ def _tables(
         if held:
             which = ", the means" if inputs is None else ""
             print(f"Under constant inputs{which} {inputs_as_text(held)}:\n")
-        print("\n\n".join(str(result) for result in results))
+        text = reading.in_options("\n\n".join(str(result) for result in [*results, *bands]))
+        lines = text.split("\n")
+        # of cycles the last table has the errors
+        print("\n".join(line for line in lines if not (bands and line.startswith("No standard errors"))))
     if portrait is not None:
         from fim_dynsys import plot  # loads matplotlib
 
         reading.save_picture(plot.phase_portrait(field, *results, region=box), portrait)
+
+
+def _ensemble(model: VectorFieldModel, members: int, held: dict[str, float]) -> EnsembleField:
+    """An ensemble of a model, under constant inputs where it has any."""
+    drawn = model.ensemble(members)
+    if not held:
+        return drawn
+    fields = [cast(DrivenField, member).at_input(held) for member in drawn]
+    return EnsembleField(fields, drawn.weights, drawn.left_out)
 
 
 def _rows(result: Any) -> list[dict[str, Any]]:

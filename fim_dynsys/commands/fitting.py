@@ -118,7 +118,7 @@ def fit(
     trajectories = reading.read(data, reading.taken(options))
     if forecast is not None and trajectories.input_names:
         raise ValueError(
-            "expected a model without inputs for --forecast, for later inputs are not known; "
+            "expected a model without inputs for --forecast, because later inputs are not known; "
             "use simulate in Python"
         )
     horizon = None if forecast is None else _horizon(*forecast, trajectories)
@@ -137,6 +137,8 @@ def fit(
     facts |= {"equations": _equations(fitted), "fit": _quality(fitted)}
     if isinstance(fitted, EstimatedModel):
         facts["parameters"] = _parameters(fitted)
+    else:
+        facts["coefficients"] = _coefficients(fitted)
     if not json:
         written = io.StringIO()
         with contextlib.redirect_stdout(written):
@@ -297,12 +299,29 @@ def _equations(fitted: VectorFieldModel) -> list[str]:
         ]
 
 
+def _coefficients(fitted: VectorFieldModel) -> list[dict[str, Any]]:
+    """State, term, coefficient and standard error, null where it is not known, of each term."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FimDynsysWarning)  # given when the equations were printed
+        table = fitted._symbolic_field().to_dataframe()
+    columns = ["state", "term", "coefficient", "standard_error"]
+    return [
+        {
+            name: (value if np.isfinite(value) else None) if isinstance(value, float) else value
+            for name, value in row.items()
+        }
+        for row in table[columns].to_dict("records")
+    ]
+
+
 def _quality(fitted: VectorFieldModel) -> dict[str, Any]:
     info = fitted.field_.fit_info
     return {
         "path_r2": info.path_r2,
         "window_r2": info.window_r2,
         "residual_over_noise": info.residual_over_noise,
+        "follows": info.follows,
+        "follows_for": info.follows_for,
         "trust": None if info.trust is None else info.trust.value,
         "problems": list(info.problems),
     }

@@ -24,6 +24,7 @@ _DEPENDENCIES = (
     "torch",
     "numpy",
     "scipy",
+    "numba",
     "sympy",
     "pysindy",
     "dynesty",
@@ -249,7 +250,7 @@ def _check_fit(name: str, trains: bool) -> str:
     except MissingPackageError as error:
         return f"not usable here: {error}"
     if trains:
-        return "loaded; not fitted, for it trains for minutes"
+        return "loaded; not fitted, because it trains for minutes"
     model.fit(2.0 * np.exp(-0.5 * t)[:, None], t)
     if not isinstance(model, VectorFieldModel):
         value = float(model.forecast(np.array([1.0]), np.array([0.0, 2.0])).x[0, -1, 0])

@@ -76,6 +76,8 @@ def look(data: str, plot: Path | None, json: bool, command: str, **options: Any)
         for name, curve in curves(trajectories)[:_SHOWN]:
             print(f"  {name:>12.12s} {curve}")
         print("\n".join(["", f"To fit it:  {proposed[0]}", *(f"  {why}" for why in proposed[1])]))
+        if trajectories.dim > 1 and not trajectories.input_names and "--inputs" not in proposed[0]:
+            print("  Add --inputs NAME where a column drives the others, such as a force or a voltage.")
     if plot is not None:
         from fim_dynsys import plot as drawing  # loads matplotlib
 

@@ -40,12 +40,14 @@ _CALLS = (
     (r"[\w-]+\.explore: expected n_draws", "expected --members"),
     (r"[\w-]+\.fit: expected order 1;", "expected --order 1;"),
     (r"[\w-]+\.fit: expected log as", "expected --log as"),
-    (r"so trust is low; trust_along\(\) .* shows others\.", "so trust is low."),
+    (r"trust is low; check a path with trust_along\(\), ensemble\(\) shows others\.", "trust is low."),
     (
         r"expected a search with order=2, .* got refine=True and (\d+) samples; .* at least (\d+)",
         r"expected at least \2 samples with --order 2, got \1",
     ),
     (r"\border=2\b", "--order 2"),
+    (r"n_draws=model\.ensemble\(64\)", "--members 64"),
+    (r"analyze\.cycle_bands\(model\) gives", "--members 64 gives"),
     (r"\[Errno \d+\] (No such file or directory): ('.*')", r"expected a file, got \2 (\1)"),
     (rf"\bexpected ({'|'.join(_NAMES)}) as ", lambda found: f"expected --{found[1].replace('_', '-')} as "),
 )
@@ -98,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     written.add_argument("--decimal", metavar="MARK", help="decimal mark")
     written.add_argument("--thousands", metavar="MARK", help="mark of thousands")
     written.add_argument("--comment", metavar="MARK", help="what begins comment lines")
-    written.add_argument("--encoding", metavar="NAME", help="of the text, as latin-1")
+    written.add_argument("--encoding", metavar="NAME", help="of the text, such as latin-1")
     written.add_argument(
         "--names", nargs="+", metavar="COLUMN", help="names of all columns, where the file has none"
     )

@@ -16,6 +16,9 @@ from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
 from fim_dynsys.trajectories.container import Trajectories
 
+# Methods as tables show them.
+_METHODS = {"nested": "nested sampling", "laplace": "Laplace's method", "linear": "linear regression"}
+
 
 @dataclass(frozen=True, repr=False)
 class ModelEvidence:
@@ -223,7 +226,7 @@ class ModelComparison:
         lines = [
             "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in [head, *rows]
         ]
-        return "\n".join([f"evidence by {self.method}", *lines])
+        return "\n".join([f"Evidence by {_METHODS.get(self.method, self.method)}", *lines])
 
     def _repr_html_(self) -> str:
         head, rows = self._rows()

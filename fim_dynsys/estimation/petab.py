@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sympy import Expr
 
 _LN10 = float(np.log(10.0))
-_INSTALL = "pip install 'fim-dynsys[petab]'"
+_INSTALL = "run `pip install '.[petab]'` in a clone of the repository"
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from fim_dynsys.estimation.programs import TIME
 if TYPE_CHECKING:
     from sympy import Expr
 
-_INSTALL = "pip install 'fim-dynsys[petab]'"
+_INSTALL = "run `pip install '.[petab]'` in a clone of the repository"
 _DEEPEST = 50  # of assignments that depend on others
 
 

@@ -16,7 +16,7 @@ from fim_dynsys.writing import replace_file
 if TYPE_CHECKING:
     from sympy import Expr
 
-_INSTALL = "pip install 'fim-dynsys[petab]'"
+_INSTALL = "run `pip install '.[petab]'` in a clone of the repository"
 _LEVEL, _VERSION = 3, 2  # of SBML: the newest
 _TAKEN = {"time", "avogadro", "pi", "exponentiale", "true", "false", "infinity", "inf", "nan", "notanumber"}
 """Names that formulas have for something else."""

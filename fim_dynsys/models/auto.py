@@ -97,17 +97,17 @@ class Auto(SearchedModel):
     from the best polynomial; a state counts as an angle in radians where it has no unit, in degrees where
     that says so, and as none under other units. Where units say that one state may be the rate of change of
     another, noisy samples are searched with that equation too, and it is believed unless the samples are
-    against it; the report says so. The smallest BIC wins, functions at a price, for there are many to choose
-    from. Below twelve samples and beyond six states the operator is not asked. Where none explains three or
-    more trajectories, fields that leave all bounds from their samples come last, and one without an equation
-    (`fim_dynsys.fields.local.LocalField`) is preferred if it predicts trajectories that it has not seen
-    clearly better than the best of the others, fitted again without them, does. `field_.fit_info.report` says
-    what chose, and the origins, scores and weights of the first few.
+    against it; the report says so. The smallest BIC wins; functions have a penalty, because there are many to
+    choose from. Below twelve samples and beyond six states the operator is not asked. Where none explains
+    three or more trajectories, fields that leave all bounds from their samples come last. A field without
+    equations (`fim_dynsys.fields.local.LocalField`) is then preferred if it predicts held-out trajectories
+    clearly better than the best equations refitted to the same data. `field_.fit_info.report` says what
+    chose, and the origins, scores and weights of the first few.
 
-    Samples with less than about 1 % of noise are fitted to numerical precision instead: terms are read off
-    what happens from each sample to the next, functions of reciprocals and squares where nothing else
-    explains them, and the simplest model that leaves no more than rounding, the errors of integration or
-    noise is the answer. `alternatives_` lists what else the samples allow.
+    Samples with noise below about 1 % of a state's standard deviation are fitted to numerical precision
+    instead: terms are read off what happens from each sample to the next, functions of reciprocals and
+    squares where nothing else explains them, and the simplest model that leaves no more than rounding, the
+    errors of integration or noise is the answer. `alternatives_` lists what else the samples allow.
 
     Samples that neither their neighbours nor the fitted path explain are left out, which the report and
     `print` say; not with inputs, known errors or positions alone.
@@ -337,7 +337,7 @@ class Auto(SearchedModel):
             )
         judge = found.judge.name
         of_bic = judge in (Judge.BIC, Judge.EXTENDED_BIC)
-        priced = ", with prices of functions and of misses from smoothed starts" if of_bic else ""
+        priced = " with penalties for functions and for paths from smoothed starts" if of_bic else ""
         return Alternatives(out, f"{judge.value}{priced}")
 
     def _front(self, found: Portfolio) -> tuple[Portfolio, np.ndarray, list[FrontMember], int]:

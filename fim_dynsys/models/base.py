@@ -27,6 +27,7 @@ from fim_dynsys.errors import (
     DataWarning,
     FitWarning,
     IgnoredInputWarning,
+    known_arguments,
     warn,
     warn_of_rename,
 )
@@ -80,7 +81,7 @@ from fim_dynsys.saved import (
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
-from fim_dynsys.wording import counted
+from fim_dynsys.wording import counted, plain
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -228,6 +229,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
 
     # ------------------------------------------------------------------ fitting
 
+    @known_arguments
     @on_one_thread
     def fit(
         self,
@@ -270,11 +272,12 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         order : int
             2 where `x` are positions whose velocities were not observed: the field is that of x'' = f(x, x'),
             its states the positions and then the velocities, x0_dot and so on. These are fitted with their
-            starts; in ``context_`` stand the slopes of smoothing splines.
+            starts; ``context_`` holds the slopes of smoothing splines.
         sigma : float, array (d,), dict by state, array or list of arrays of the shapes of `x`, or "poisson"
             Standard deviations of the observations where they are known: of all, of each state or of each
             sample; for a DataFrame also its columns by state, for a Dataset the name of a variable.
-            Samples with infinite ones, or more than a hundred times the typical one, count as not observed.
+            Samples with infinite ones count as not observed, as do those that exceed a hundred times the
+            typical one of their state and a fifth of the sample's distance from the state's median.
             ``"poisson"``: the observations are counts, whose variance is what is expected of them. Default:
             estimated from the data. ``field_.fit_info.report["noise"]`` says which.
         log : list of str, optional
@@ -662,11 +665,11 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 FitWarning,
             )
         if self.field_.fit_info.trust is Trust.LOW:
+            times = plain(self.field_.fit_info.inference.elsewhere or np.inf)
             warn(
-                f"{self._caller}.{method}: the data do not determine the field beyond them: what explains "
-                f"them about as well differs there by {self.field_.fit_info.inference.elsewhere:.1g} of the "
-                "spread of its rates, so trust is low; trust_along() says it of a path, ensemble() shows "
-                "others.",
+                f"{self._caller}.{method}: the data do not determine the field beyond them: equations that "
+                f"fit about as well differ there by {times} times the spread of the rates: trust "
+                "is low; check a path with trust_along(), ensemble() shows others.",
                 FitWarning,
             )
         if (few := scarcity(self.field_.fit_info)) is not None:

@@ -11,6 +11,7 @@ from fim_dynsys.errors import (
     DataWarning,
     FitWarning,
     check_whole,
+    known_arguments,
     real_array,
     warn,
 )
@@ -192,6 +193,7 @@ class EquationsModel(EstimatedModel):
 
     # ------------------------------------------------------------------ fitting
 
+    @known_arguments
     def fit(
         self,
         x: Observations,

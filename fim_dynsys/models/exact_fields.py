@@ -30,7 +30,8 @@ def with_relations(
     found = relations(order.whole(path)[:, states], names)
     if not found:
         return inference
-    note = f"not determined by these data: multiples of what holds along them, {' and '.join(found)}"
+    multiples = "its multiples" if len(found) == 1 else "their multiples"
+    note = f"{' and '.join(found)} along the data, so {multiples} are not determined"
     return replace(inference, undetermined=tuple(found)).noting(note)
 
 

@@ -33,6 +33,7 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.equation_text import NO_ERRORS, Style, check_style, left_side, shown
 from fim_dynsys.fields.forced import ForcedField, with_waves
+from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Trust
 from fim_dynsys.fields.presentation import facts, html_block
 from fim_dynsys.models.driving import (
@@ -116,7 +117,11 @@ class FittedModel(Estimator):
                 )
             if hasattr(type(self), name):  # a property raised an AttributeError: that one is the answer
                 return object.__getattribute__(self, name)
-            raise AttributeError(f"{self._caller!r} object has no attribute {name!r}", name=name, obj=self)
+            raise AttributeError(
+                f"{self._caller!r} object has no attribute {name!r}{_hint(name, vars(self).get('field_'))}",
+                name=name,
+                obj=self,
+            )
 
     def __sklearn_is_fitted__(self) -> bool:
         return "field_" in vars(self)
@@ -457,8 +462,8 @@ class FittedModel(Estimator):
         Raises
         ------
         ValueError
-            For bands or times that are none, another number of states, a trajectory without a complete
-            sample, up to each of the origins, or one along which inputs change.
+            For invalid bands or times, another number of states, a trajectory without a complete sample up to
+            each of the origins, or one along which inputs change.
 
         Warns
         -----
@@ -767,7 +772,7 @@ class FittedModel(Estimator):
             return field
         distilled = self._distillation()
         warn(
-            f"{self._caller}: the field is no finite sum of terms; equations approximate it with relative "
+            f"{self._caller}: the field is not a finite sum of terms; equations approximate it with relative "
             f"residual {distilled.residual_supported:.2g} where data support it.",
             DistillationWarning,
         )
@@ -955,6 +960,26 @@ class FittedModel(Estimator):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+def _hint(name: str, field: VectorField | None) -> str:
+    """Where else a public name is that somebody seeks at a model; empty where it is nowhere."""
+    if name.startswith("_"):
+        return ""
+    when = "" if field is not None else "after a fit "
+    if hasattr(VectorField if field is None else type(field), name):
+        return f"; {when}model.field_.{name} is one"
+    if name in FitInfo.__dataclass_fields__ | vars(FitInfo):
+        return f"; {when}model.field_.fit_info.{name} is one"
+    if name == "card":
+        return '; models with weights have one, such as load("fim-ode").card()'
+    from fim_dynsys import analyze, plot
+
+    for module in (analyze, plot):
+        if name in module.__all__:
+            short = module.__name__.rpartition(".")[2]
+            return f"; fim_dynsys.{short}.{name}(model) is a function"
+    return ""
 
 
 def _usual(times: np.ndarray, interpolator: object, integrator_kws: dict[str, Any] | None) -> bool:

@@ -68,7 +68,7 @@ def compare(
         Over ``model`` and ``fold``; ``.to_dataframe()`` is a table. ``path_error`` and ``slope_error`` are
         root mean squares in standard deviations of the held-out states and slopes (infinite where a path or
         a slope is), ``path_r2`` is the score, ``terms`` counts the coefficients that are printed (NaN for
-        fields that are no finite sum of terms), ``seconds`` are those of the processor for the fit.
+        fields that are not a finite sum of terms), ``seconds`` are those of the processor for the fit.
         `fim_dynsys.plot.comparison` draws it.
 
     Raises

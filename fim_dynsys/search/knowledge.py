@@ -448,8 +448,8 @@ class _Compiler:
 
     def contradicted(self, facts: Iterable[str], what: str) -> None:
         raise ValueError(
-            f"Knowledge: expected facts that agree, got a contradiction about {what} between "
-            f"{'; '.join(sorted(facts))}."
+            f"Knowledge: expected facts that agree, got a contradiction about {what}: "
+            f"{' and '.join(sorted(facts))} contradict each other."
         )
 
     def solved(self) -> Restriction:

@@ -117,7 +117,7 @@ def is_accepted(suggested: Knowledge, constrained: float, free: float) -> bool:
 def by_units(suggested: Knowledge, constrained: float, free: float) -> dict[str, str]:
     """For the report of a field: equations that units suggest, and what became of them."""
     taken = is_accepted(suggested, constrained, free)
-    odds = f"before the data {ODDS:.0f} to 1 for each"
+    odds = f"prior odds {ODDS:.0f} : 1 for each"
     equations = _written(suggested)
     said = (
         f"{equations} {'' if taken else 'not '}taken: BIC {constrained:.1f} with, {free:.1f} without; {odds}"

@@ -66,13 +66,13 @@ class Presentation(NamedTuple):
 
     def _headline(self) -> str:
         low, high = int(self.n_obs.min()), int(self.n_obs.max())
-        samples = str(low) if low == high else f"{low} to {high}"
-        noun = "sample" if high == 1 else "samples"
+        samples = counted(low, "sample") if low == high else f"{low:,} to {high:,} samples"
+        each = " each" if len(self.n_obs) > 1 else ""
         dim = len(self.state_names)
         n_missing = int(self.n_obs.sum()) * dim - int(np.count_nonzero(~np.isnan(self.x)))
         unit = self.units.get("t")
         return (
-            f"{len(self.n_obs)} of {samples} {noun}, dimension {dim}, "
+            f"{counted(len(self.n_obs), 'trajectory', 'trajectories')}, {samples}{each}, dimension {dim}, "
             f"t from {np.nanmin(self.t):g} to {np.nanmax(self.t):g}{f' {unit}' if unit else ''}"
             + (f", {counted(n_missing, 'value')} missing" if n_missing else "")
         )

@@ -15,7 +15,7 @@ def test_cycles_of_few_samples_point_to_their_bands(name):
     data = add_noise(simulate(VAN_DER_POL, [2.0, 0.0], np.linspace(0, 20, 40)), 0.03, rng=0)
     model = load(name).fit(data)
     found = analyze.limit_cycles(model, n_seeds=16)
-    assert len(found) and "no errors: cycle_bands gives intervals" in str(found)
+    assert len(found) and "No standard errors: analyze.cycle_bands(model) gives intervals" in str(found)
     assert "the fit of this field warned" not in str(found) and found.fit_problems == ()
     fixed = str(analyze.fixed_points(model))
     assert "exists" in fixed if name == "fim-ode" else "n_draws=model.ensemble" in fixed

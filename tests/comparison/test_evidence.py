@@ -343,7 +343,7 @@ def test_priors_show_in_the_table(compared):
     assert model.wide == pytest.approx(model.log_evidence - 2 * np.log(2.0), abs=1e-9)
     assert model.narrow == pytest.approx(model.log_evidence + 2 * np.log(2.0), abs=0.1)
     lines = repr(compared).splitlines()
-    assert lines[0] == "evidence by nested"
+    assert lines[0] == "Evidence by nested sampling"
     assert lines[2].startswith("gompertz")
     assert "<table>" in compared._repr_html_()
 

@@ -150,7 +150,7 @@ def test_what_one_orbit_cannot_tell_apart_is_said(name, relation, kind, capsys):
     if relation is None:
         assert "not determined" not in printed
     else:
-        assert f"not determined by these data: multiples of what holds along them, {relation}" in printed
+        assert f"{relation} along the data, so its multiples are not determined" in printed
         assert model.field_.fit_info.report["not determined"] == [relation]
 
 

@@ -37,7 +37,7 @@ def test_t_alone_is_the_time_and_questioned_where_it_may_be_a_temperature(tmp_pa
     assert data.state_names == ("S", "x")
     with pytest.warns(ReadingWarning, match="'T', unless it is a temperature"):
         Trajectories.from_file(written(tmp_path, "T,x", WARMING, np.sin(K)))
-    with pytest.raises(ValueError, match=r"times that grow in column 'T'.*step="):
+    with pytest.raises(ValueError, match=r"times that increase in column 'T'.*step="):
         Trajectories.from_file(written(tmp_path, "T,x", 20 + np.sin(K), np.cos(K)))
 
 

@@ -261,7 +261,7 @@ def _n_steps(end: float, dt: float | None, time: float, fastest: float) -> int:
     most = _STABLE * unit
     if dt is not None and dt > most:
         raise ValueError(
-            f"tipping: expected dt below {most:.3g}, for the system returns to rest at rates of "
+            f"tipping: expected dt below {most:.3g}, because the system returns to rest at rates of "
             f"{fastest:.3g}, got {dt:g}."
         )
     step = min(time / _SHORTEST, _RESOLVED * unit) if dt is None else dt

@@ -181,7 +181,8 @@ class LimitCycles(Result):
             )
         if self.from_data and len(self):
             notes.append(
-                "no errors: cycle_bands gives intervals of periods and multipliers over drawn fields."
+                "No standard errors: analyze.cycle_bands(model) gives intervals of periods and multipliers "
+                "over drawn fields."
             )
         if self.seed_ends:
             ends = ", ".join(f"{self.seed_ends[end]:,} {end}" for end in SeedEnd if self.seed_ends.get(end))

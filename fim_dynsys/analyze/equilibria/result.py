@@ -226,8 +226,8 @@ class FixedPoints(Result):
             text += f"; level={{{self.conserved[0]!r}: ...}} finds those of one level"
         lost = [f"the field was not finite at {self.non_finite} of the seeds"] if self.non_finite else []
         missing = (
-            "no errors: the field has no posterior of its own; n_draws=model.ensemble(64) takes them from "
-            "fields that the model infers from resampled data or draws itself"
+            "No standard errors: the field has no posterior of its own; n_draws=model.ensemble(64) takes "
+            "them from fields that the model infers from resampled data or draws itself."
         )
         return [text, *lost, *([missing] if self.errors_missing else []), str(self.effort)]
 

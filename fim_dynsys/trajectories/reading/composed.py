@@ -206,7 +206,7 @@ def _by_parts(
             raise refusal(
                 f"dates in columns {quoted(columns)}",
                 f"{', '.join(f'{frame[c].iloc[row]:g}' for c in columns[: len(chain)])} in row {row + 1}",
-                "mend it, or give time= or step=",
+                "correct it, or give time= or step=",
             )
         seconds = dates.as_seconds(columns[0], stamps, options, said)
     elif "day" in chain:
@@ -221,7 +221,7 @@ def _by_parts(
     notes.say(f"time: {quoted(columns)} together")
     notes.add(said)
     if chain[0] == "month":
-        notes.decide("months and days of a leap year, for no column is the year")
+        notes.decide("months and days of a leap year, because no column is the year")
     return Times(seconds, "s", columns)
 
 

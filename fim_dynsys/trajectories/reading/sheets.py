@@ -11,7 +11,7 @@ from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refu
 from fim_dynsys.trajectories.reading.text import Table
 
 _DAY_ZERO, _A_MONTH = dt.datetime(1899, 12, 31), dt.timedelta(days=60)  # of a spreadsheet's clock
-_INSTALL = 'pip install "fim-dynsys[files]"'
+_INSTALL = 'pip install ".[files]" in a clone of the repository'
 
 
 def sheet_as_text(name: str, content: bytes, options: Options, notes: Notes) -> bytes:

@@ -191,7 +191,7 @@ def _parsed(name: str, body: bytes, head: Head, options: Options) -> pd.DataFram
             raise refusal(
                 f"{found[1]} cells in each row",
                 f"{found[3]} in row {found[2]} of {name!r}",
-                'mend it, or give separator=, decimal= or bad_rows="drop"',
+                'correct it, or give separator=, decimal= or bad_rows="drop"',
             ) from error
         raise refusal("a table", f"{name!r}: {' '.join(str(error).split())}") from error
 
@@ -219,7 +219,7 @@ def _whole_rows(
     raise refusal(
         f"{head.width} cells in each row",
         f"{counts[row]} in row {row + 1} of {name!r}{last}",
-        'mend it, or give bad_rows="drop"',
+        'correct it, or give bad_rows="drop"',
     )
 
 
@@ -263,7 +263,7 @@ def _converted(
                     raise refusal(
                         f"numbers in column {label!r}",
                         f"{str(column.iloc[row])[:40]!r} in row {row + 1} of {name!r}",
-                        'mend it, give missing= if it stands for a missing value, or bad_rows="drop"',
+                        'correct it, give missing= if it stands for a missing value, or bad_rows="drop"',
                     )
                 wrong_rows |= wrong
                 column = pd.Series(values)

@@ -96,7 +96,7 @@ def _found(
     if found is not None and found.unit == "s":
         found = with_fractions(found, frame, notes)
     if found is None:
-        notes.decide("time: row numbers, for no column is one (step= gives the time between rows)")
+        notes.decide("time: row numbers, because no column holds times (step= gives the time between rows)")
         return Times(_places(len(frame), groups), "", ())
     return found
 
@@ -122,7 +122,7 @@ def _refuse_fallen(frame: pd.DataFrame, groups: np.ndarray | None) -> None:
         if backwards or (wraps and _evenly(steps[steps > 0])):
             k = int(np.argmax(steps < 0))
             raise refusal(
-                f"times that grow in column {column!r}",
+                f"times that increase in column {column!r}",
                 f"{values[k + 1]:g} after {values[k]:g} in row {k + 2}",
                 f"put the rows in order, or give step= if {column!r} is no time, states= if it is a state",
             )
@@ -281,19 +281,21 @@ def _refuse_order(
     falls = np.flatnonzero(np.diff(values) < 0)
     if groups is None and len(falls) == len(values) - 1:
         raise refusal(
-            f"times that grow in column {column!r}", "the last first", "write the rows in the order of time"
+            f"times that increase in column {column!r}",
+            "the last first",
+            "write the rows in the order of time",
         )
     if groups is None and len(falls):
         k = int(falls[0])
         raise refusal(
-            f"times that grow in column {column!r}, or start again near {values[0]:g}",
+            f"times that increase in column {column!r}, or start again near {values[0]:g}",
             f"{values[k + 1]:g} after {values[k]:g} in row {k + 2}",
             f"give trajectory= where a column tells trajectories apart, time= for another of "
             f"{quoted(candidates)}, "
             "or step= where times are to be counted",
         )
     raise refusal(
-        f"times that grow in column {column!r}",
+        f"times that increase in column {column!r}",
         "others" + (" within a trajectory" if groups is not None else ""),
         "give time=, trajectory= or step=",
     )

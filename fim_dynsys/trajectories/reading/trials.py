@@ -144,13 +144,13 @@ def runs_of(
         if len(falls) and (clock is None or options.trials == "none"):
             k = int(falls[0])
             raise refusal(
-                f"times that grow, or start again near {t[piece][0]:g}",
+                f"times that increase, or start again near {t[piece][0]:g}",
                 f"{t[piece][k + 1]:g} after {t[piece][k]:g} in row {rows[piece[k + 1]] + 1}",
                 "give trajectory= where a column tells trajectories apart, or time= or step=",
             )
         runs += [piece] if clock is None else np.split(piece, clock.starts[1:])
     if len(runs) > len(pieces):
-        notes.decide(f'{len(runs)} trajectories, for the time starts again (trajectory=, trials="none")')
+        notes.decide(f'{len(runs)} trajectories, because the time starts again (trajectory=, trials="none")')
     elif len(runs) > 1 and any(_GROUPS.fullmatch(_words(name)) is None for name in telling):
         notes.decide(f"{len(runs)} trajectories by {quoted(telling)} (trajectory=)")
     elif len(runs) > 1:

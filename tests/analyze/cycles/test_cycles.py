@@ -428,7 +428,7 @@ def test_a_cycle_of_data_points_to_its_bands_and_repeats_what_the_fit_warned_of(
         FitInfo(problems=("its path leaves the data",))
     )
     cycles = limit_cycles(fitted, [(-1, 1), (-1, 1)], n_seeds=4)
-    assert "cycle_bands gives intervals" in str(cycles)
+    assert "cycle_bands(model) gives intervals" in str(cycles)
     for result in (cycles, fixed_points(fitted), basins(fitted, resolution=4, n_sample=4)):
         assert str(result).splitlines()[-1] == "the fit of this field warned: its path leaves the data"
         assert result.to_xarray().attrs["fit_problems"] == "its path leaves the data"

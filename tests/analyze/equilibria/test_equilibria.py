@@ -400,11 +400,11 @@ def test_fields_without_a_posterior_state_no_error():
     assert found.draws is None and found.eigenvalue_errors is None and found.position_errors is None
     assert "±" not in str(found) and "x_error" not in found.to_xarray()
     assert not [column for column in found.to_dataframe() if "error" in column]
-    assert "no errors" not in str(found)  # the field was written down
+    assert "No standard errors" not in str(found)  # the field was written down
     t = np.linspace(0, 3, 40)
     model = load("sindy").fit(np.exp(-t), t)
-    assert "no errors: the field has no posterior of its own" in str(fixed_points(model))
-    assert "no errors" not in str(fixed_points(model, n_draws=0))
+    assert "No standard errors: the field has no posterior of its own" in str(fixed_points(model))
+    assert "No standard errors" not in str(fixed_points(model, n_draws=0))
     assert "±" in str(fixed_points(model, n_draws=model.ensemble(8)))
 
 
