@@ -311,7 +311,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         DataWarning
             Residuals are far beyond the errors in sigma; samples that may be outliers were counted; values
             span decades with relative errors, which `log` takes; a column is constant, or was computed from
-            others; an input is a linear function of the states; x_dot has another unit.
+            others; an input is constant, or a linear function of the states; x_dot has another unit.
 
         Examples
         --------
@@ -433,7 +433,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             warn(
                 f"{self._caller}.fit: {name} = {text} along the data: the effects of {name} and of "
                 f"{', '.join(others)} cannot be distinguished, and other equations fit as well. Vary {name} "
-                "independently, as by a changing set point.",
+                "independently.",
                 DataWarning,
             )
 

@@ -15,7 +15,7 @@ _DIGITS = 3  # of the numbers of a relation
 
 
 def related_inputs(trajectories: Trajectories, noise: np.ndarray) -> dict[str, tuple[str, list[str]]]:
-    """Inputs that are sums of states and other inputs: how each is written, and the names in it.
+    """Inputs that are constant, or sums of states and other inputs: how each is written, and what is in it.
 
     A sum may miss an input by what the noise of the states explains, where what is left is noise: a state
     that follows an input closely lags behind it, and what is left then follows the rate of the input.
@@ -37,13 +37,16 @@ def related_inputs(trajectories: Trajectories, noise: np.ndarray) -> dict[str, t
         return {}
     every = np.concatenate([values for _, values in records])
     centre, spread = every.mean(axis=0), every.std(axis=0)
-    spread = np.where(spread > _ROUNDING * np.abs(centre), spread, 0.0)
+    spread = np.where(np.ptp(every, axis=0) > 0.0, spread, 0.0)
     errors = np.append(noise, np.zeros(len(names) - dim))
     found: dict[str, tuple[str, list[str]]] = {}
     for k in range(dim, len(names)):
         others = [j for j in range(len(names)) if j != k and spread[j] > 0.0 and names[j] not in found]
+        if spread[k] == 0.0:
+            found[names[k]] = f"{centre[k]:.{_DIGITS}g}", ["a constant"]
+            continue
         factors = _relation(records, k, others, errors)
-        if spread[k] == 0.0 or factors is None:
+        if factors is None:
             continue
         for j in sorted(others, key=lambda j: abs(factors[j]) * spread[j]):
             fewer = [other for other in others if other != j]

@@ -66,6 +66,13 @@ def test_a_closed_loop_is_said_at_the_fit(name):
         fim_dynsys.load(name).fit(x, T, u=1.5 * (1.0 - x), feature_names=["x", "F"], hold="previous")
 
 
+def test_a_constant_input_is_said_and_one_that_differs_between_records_is_none():
+    t, x = T[:50], [level + np.exp(-T[:50, None]) for level in (1.0, 2.0)]
+    for levels, said in (((2.0, 2.0), {"u0": "2"}), ((1.0, 2.0), {})):
+        u = [np.full((50, 1), level) for level in levels]
+        assert found(x, u, 0.0, [t, t]) == said
+
+
 def test_few_samples_say_nothing_and_waves_are_no_inputs():
     assert not found(CLOSED[:8], 1.5 * (1.0 - CLOSED[:8]), 0.0, T[:8])
     with warnings.catch_warnings():
