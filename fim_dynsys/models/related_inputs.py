@@ -48,7 +48,8 @@ def related_inputs(trajectories: Trajectories, noise: np.ndarray) -> dict[str, t
         factors = _relation(records, k, others, errors)
         if factors is None:
             continue
-        for j in sorted(others, key=lambda j: abs(factors[j]) * spread[j]):
+        weight = np.abs(factors) * spread
+        for j in sorted(others, key=weight.__getitem__):
             fewer = [other for other in others if other != j]
             simpler = _relation(records, k, fewer, errors) if fewer else None
             if simpler is not None:
