@@ -64,6 +64,7 @@ from fim_dynsys.models.inputs import (
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
 from fim_dynsys.models.outliers import samples_of, suspects, wrapped_angles
 from fim_dynsys.models.rates import check_rates, in_other_units, informed_by_rates, of_rates_alone
+from fim_dynsys.models.related_inputs import related_inputs
 from fim_dynsys.models.relative import checked_names, over_decades, relative_errors
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
@@ -288,10 +289,11 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             For models with given equations of which not all states were observed: what the columns of `x`
             are, each a state or an expression in states, inputs and parameters. `feature_names` are then
             those of the states of the equations, and of the inputs or not.
-        hold : {"auto", "previous", "linear", "smooth"}
+        hold : {"auto", "previous", "linear", "smooth", "pieces"}
             What inputs do between their samples: keep their value and jump at the next sample, go there along
-            a line, or follow a smooth curve. "auto" tells that from the samples of each input, and where u is
-            a function from its values in between; ``print`` says what was taken.
+            a line, follow a smooth curve, or smooth curves from one jump to the next. "auto" tells that from
+            the samples of each input, and where u is a function from its values in between; ``print`` says
+            what was taken.
 
         Returns
         -------
@@ -312,7 +314,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         DataWarning
             Residuals are far beyond the errors in sigma; samples that may be outliers were counted; values
             span decades with relative errors, which `log` takes; a column is constant, or was computed from
-            others; x_dot has another unit.
+            others; an input is constant, or a linear function of the states; x_dot has another unit.
 
         Examples
         --------
@@ -381,6 +383,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         self._warn_of_outliers(trajectories)
         self._warn_of_wrapped_angles(trajectories)
         self._warn_of_computed_columns(trajectories)
+        self._warn_of_related_inputs(trajectories)
         if "sigma" in self.takes and not given and self.field_.fit_info.to_precision is None:
             self._warn_of_decades(trajectories)
         return self
@@ -420,6 +423,20 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 f"{self._caller}.fit: {written} more exactly than noise allows: computed, not measured. "
                 f"Leave out {' and '.join(sums)}: equations with and without are equal on these data, and "
                 "standard errors come out too small.",
+                DataWarning,
+            )
+
+    def _warn_of_related_inputs(self, trajectories: Trajectories) -> None:
+        if not trajectories.input_names or omegas_of(trajectories.input_names):
+            return
+        level = self._fitted_field().fit_info.noise_level
+        if level is None or len(level) != trajectories.dim:
+            level = np.zeros(trajectories.dim)  # then exact relations alone are found
+        for name, (text, others) in related_inputs(trajectories, np.asarray(level)).items():
+            warn(
+                f"{self._caller}.fit: {name} = {text} along the data: the effects of {name} and of "
+                f"{', '.join(others)} cannot be distinguished, and other equations fit as well. Vary {name} "
+                "independently.",
                 DataWarning,
             )
 

@@ -108,8 +108,8 @@ class EquationsModel(EstimatedModel):
     observed : list of str, optional
         What the columns of the data are, see `fit`.
     hold : str or dict by input, optional
-        What sampled inputs do between samples: ``"previous"``, ``"linear"`` or ``"smooth"``. Default
-        as recognised, see `fim_dynsys.regression.inputs.curves`.
+        What sampled inputs do between samples: ``"previous"``, ``"linear"``, ``"smooth"`` or ``"pieces"``.
+        Default as recognised, see `fim_dynsys.regression.inputs.curves`.
     knowledge : Knowledge, optional
         Facts of the states, as of searches: ``nonnegative`` bounds first states and warns where the fit
         becomes negative, ``conserved`` is checked against the equations.
@@ -265,7 +265,7 @@ class EquationsModel(EstimatedModel):
         x, sigma = with_error_columns(x, sigma)
         states, columns, names = names_of(caller, self.expressions, x, observed, feature_names)
         curve: Callable[[float], ArrayLike] | None = u if callable(u) else None
-        trajectories = as_trajectories(x, t, names, u, switches=False)  # the function itself is integrated
+        trajectories = as_trajectories(x, t, names, u, switches=False, integrated=True)
         if observed is None and feature_names is None and columns is None:
             columns = tuple(trajectories.state_names)
         states = tuple(trajectories.state_names) if states is None else states

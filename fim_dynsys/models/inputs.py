@@ -43,6 +43,7 @@ def as_trajectories(
     feature_names: Sequence[Any] | np.ndarray | None = None,
     u: ArrayLike | Sequence[ArrayLike] | Callable[[float], ArrayLike] | None = None,
     switches: bool = True,
+    integrated: bool = False,
 ) -> Trajectories:
     """Observations in any accepted form as Trajectories.
 
@@ -57,7 +58,9 @@ def as_trajectories(
     u : array, list of arrays or function, optional
         Inputs, a row for each sample, where `x` does not carry them; a function of time is evaluated there.
     switches : bool
-        Whether rows without states are added where such a function switches between samples.
+        Whether rows without states are added where such a function jumps between samples.
+    integrated : bool
+        Whether such a function is integrated itself, so that nothing depends on how it is interpolated.
 
     Returns
     -------
@@ -77,7 +80,7 @@ def as_trajectories(
     if callable(u):
         at_samples = [evaluated(u, times) for times, _ in as_trajectories(x, t).arrays()]
         data = as_trajectories(x, t, feature_names, at_samples)  # refuses inputs that are not finite
-        return with_function(data, u, switches)
+        return with_function(data, u, switches, integrated)
     if feature_names is not None and (
         isinstance(feature_names, str | bytes | Mapping | Set) or not np.iterable(feature_names)
     ):
@@ -146,6 +149,8 @@ def held(caller: str, trajectories: Trajectories, field: DrivenField) -> list[st
         kinds = {curve.hold[i] for curve in found}
         if Hold.PREVIOUS in kinds:
             said.append(f"{name} keeps its value between samples")
+        elif Hold.PIECES in kinds:
+            said.append(f"{name} jumps at samples and is smooth between jumps")
         elif Hold.LINEAR in kinds:
             said.append(f"{name} goes along lines between samples")
     unsure = [
@@ -154,7 +159,8 @@ def held(caller: str, trajectories: Trajectories, field: DrivenField) -> list[st
     if unsure:
         warn(
             f"{caller}.fit: {', '.join(unsure)} may jump between samples as well as follow a curve, which "
-            "was taken; say which with hold='previous', 'linear' or 'smooth', or sample it more often.",
+            "was taken; say which with hold='previous', 'linear', 'smooth' or 'pieces', or sample it more "
+            "often.",
             DataWarning,
         )
     positions = field.fit_info.inference.positions

@@ -26,6 +26,7 @@ noise up to 2 %, 4.8 is the smallest.
 _EXACT = 1e-4  # standard deviations that equations of noise-free samples may be off, as the steps here are
 _FEWEST = 5  # intervals without a switch, with which those with one are compared
 _MOST = 1000  # of either in a record, which take some 50 ms
+_ROUNDING = 1e-9  # of its range, by which an input misses a sample to which it does not jump
 _SHORTEST = 3  # samples of a stretch that is kept
 _KEPT = 0.75  # of the samples in such stretches, at least
 
@@ -94,15 +95,18 @@ def _apart(
     field: DrivenField, t: np.ndarray, x: np.ndarray, u: np.ndarray, hold: Hold, between: np.ndarray
 ) -> np.ndarray:
     """Differences (`_STEPS` + 1, k, d) of paths from both ends of k intervals, at equal parts of each."""
-    known, width = curves(t, u, hold), np.diff(t)[between]
-    jumps = np.array([kind == Hold.PREVIOUS for kind in known.hold])
-    cubics = known.cubics[between]
+    every, gaps = curves(t, u, hold).cubics, np.diff(t)
+    cubics, width = every[between], gaps[between]
+    following = np.minimum(between + 1, len(gaps) - 1)
+    last, shorter = (between == following)[:, None], width / gaps[following]
+    jumping = np.abs(cubics.sum(axis=1) - u[between + 1]) > _ROUNDING * np.ptp(u, axis=0)
 
     def before(part: float) -> np.ndarray:
         return at(cubics, part)
 
     def behind(part: float) -> np.ndarray:
-        return np.where(jumps, u[between + 1], at(cubics, 1.0 - part))
+        back = np.where(last, u[between + 1], at(every[following], -part * shorter))
+        return np.where(jumping, back, at(cubics, 1.0 - part))
 
     with np.errstate(all="ignore"):  # what overflows is not compared
         forwards = _path(field, x[between], width, before)

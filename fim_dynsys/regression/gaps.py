@@ -8,10 +8,9 @@ import numpy as np
 from fim_dynsys.fields.inference import Noise
 from fim_dynsys.regression.criteria import Known
 from fim_dynsys.regression.input_rows import followed
-from fim_dynsys.regression.inputs import held_as
+from fim_dynsys.regression.inputs import kinks
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.trajectories.container import Trajectories
-from fim_dynsys.trajectories.holding import Hold
 
 FEWEST = 5
 """Samples of a state in a trajectory: fewer are not smoothed."""
@@ -47,7 +46,7 @@ def has_gaps(trajectories: Trajectories) -> bool:
 def is_incomplete(trajectories: Trajectories) -> bool:
     """Whether `completed` may do more than to drop samples: states have gaps, or inputs are known alone.
 
-    Or a held input switches in a sample that lacks a state, without which it would switch at the next one.
+    Or an input jumps to a sample that lacks a state, without which it would switch at the next one.
     """
     return bool(lone_inputs(trajectories)) or has_gaps(trajectories) or _switches_in_gaps(trajectories)
 
@@ -57,8 +56,7 @@ def _switches_in_gaps(trajectories: Trajectories) -> bool:
         lacking = np.isnan(x).any(axis=1)
         if len(t) < 2 or not u.size or not lacking.any():
             continue
-        held = [kind == Hold.PREVIOUS for kind in held_as(t, u, trajectories.hold)]
-        if (lacking[1:] & (np.diff(u[:, held], axis=0) != 0.0).any(axis=1)).any():
+        if (lacking & kinks(t, u, trajectories.hold)).any():
             return True
     return False
 
@@ -90,8 +88,8 @@ def completed(caller: str | None, trajectories: Trajectories, sigma: Known | Non
 
     Where dropping the samples that lack a state would lose more than a tenth of what was observed, as where
     states were sampled at different times, the missing values are estimated from the same state's neighbours,
-    and so they are where inputs alone are known and say more than those at the samples, or a held input
-    switches in a sample that lacks a state.
+    and so they are where inputs alone are known and say more than those at the samples, or an input jumps to
+    a sample that lacks a state.
     Smoothers and trajectory fits do not count these; they only stand in products of states in regressions.
     Samples are dropped within gaps of a state of more than six times its usual ones, and farther than one of
     these before its first and behind its last value.

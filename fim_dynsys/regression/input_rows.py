@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fim_dynsys.regression.inputs import at, curves, held_as
+from fim_dynsys.regression.inputs import at, breaks, curves, held_as
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
@@ -53,6 +53,10 @@ def _needed(t: np.ndarray, u: np.ndarray, states: np.ndarray, kinds: Sequence[Ho
     rows = states.copy()
     first, last = np.flatnonzero(states)[[0, -1]]
     inside = np.arange(first, last + 1)
+    for values in (u[:, j] for j, kind in enumerate(kinds) if kind == Hold.PIECES):
+        sides = np.flatnonzero(breaks(t, values))
+        rows[np.concatenate([sides - 1, sides])] = True
+    rows[:first] = rows[last + 1 :] = False
     limit = max(_LEAST, _MOST * int(states.sum()))
     spread = np.maximum(np.std(u[inside], axis=0), 1e-300)
     while rows.sum() < limit:

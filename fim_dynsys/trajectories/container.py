@@ -438,7 +438,7 @@ class Trajectories:
 
         Parameters
         ----------
-        hold : Hold or {"previous", "linear", "smooth", "auto"}
+        hold : Hold or {"previous", "linear", "smooth", "pieces", "auto"}
             Of all inputs.
 
         Raises

@@ -12,6 +12,8 @@ class Hold(enum.Enum):
     """It goes to the next value along a line."""
     SMOOTH = "smooth"
     """It follows a smooth curve through the samples."""
+    PIECES = "pieces"
+    """It follows smooth curves, and jumps from one to the next at samples: doses that decay, saw-tooths."""
     AUTO = "auto"
     """One of these, as the samples of each input look."""
 

@@ -9,9 +9,10 @@ from scipy.linalg import expm
 
 import fim_dynsys
 from fim_dynsys.errors import DataWarning, SimulationWarning
+from fim_dynsys.models.inputs import as_trajectories
 from fim_dynsys.models.switching import early_switches
 from fim_dynsys.models.unseen_switches import stretches
-from fim_dynsys.regression.inputs import curves
+from fim_dynsys.regression.inputs import at, curves
 from fim_dynsys.regression.rollout import runge_kutta
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
@@ -73,12 +74,15 @@ def test_levels_drawn_at_every_sample_are_said_to_be_ambiguous_and_taken_as_told
     )
 
 
-def test_a_smooth_input_that_leaps_somewhere_is_said_to_be_ambiguous():
+def test_a_smooth_input_that_leaps_somewhere_is_followed_in_pieces_or_said_to_be_ambiguous():
     t = np.arange(0.0, 40.0, 0.08)
     rng, wave = np.random.default_rng(0), np.sin(0.7 * t)
     leaps = wave + np.sign(np.sin(0.3 * t))
-    assert not curves(t, leaps[:, None]).sure[0]
-    assert curves(t, leaps[:, None], Hold.SMOOTH).sure[0]  # as the user says
+    plain = curves(t, leaps[:, None])
+    assert plain.hold == (Hold.PIECES,) and plain.sure[0]
+    at_the_end = (wave + (np.arange(len(t)) >= len(t) - 2))[:, None]  # too few samples behind it
+    assert not curves(t, at_the_end).sure[0]
+    assert curves(t, at_the_end, Hold.SMOOTH).sure[0]  # as the user says
     turns = np.flatnonzero(np.diff(np.sign(np.sin(0.3 * t)))) + 1
     before, after = (
         np.insert(t, turns, np.pi * np.arange(1, len(turns) + 1) / 0.3 + e) for e in (-1e-3, 1e-3)
@@ -214,7 +218,69 @@ def test_a_function_of_time_says_itself_what_it_does():
         assert model.context_.hold.value == kind
         assert model.field_.parameters == pytest.approx({"a": 0.5, "b": 0.2}, rel=2e-3)
     with pytest.warns(DataWarning, match="jump or turn between the samples"):
-        fim_dynsys.load("symbolic", **expressions).fit(exact, T, u=lambda t: float((t + 0.2) % 3.0 < 0.3))
+        as_trajectories(exact, T, u=lambda t: float((t + 0.2) % 3.0 < 0.3), switches=False)
+
+
+DECAY = 0.8
+
+
+def bolus(t):
+    return 2.0 * np.exp(-DECAY * (np.asarray(t, dtype=float) % 10.0))
+
+
+def under_boluses(t):
+    """x' = -0.5 x + 2 exp(-0.8 (t mod 10)) from 0.3, exactly; jumps are at samples, and behind them."""
+    x, start, gain = np.empty(len(t)), 0.3, 2.0 / (0.5 - DECAY)
+    for begin in np.arange(0.0, t[-1] + 1.0, 10.0):
+        rows = (t >= begin) & (t <= begin + 10.0)
+        rest = lambda s, z=start: (z - gain) * np.exp(-0.5 * s) + gain * np.exp(-DECAY * s)  # noqa: E731
+        x[rows], start = rest(t[rows] - begin), rest(10.0)
+    return x[:, None]
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.02])
+@pytest.mark.parametrize("function", [False, True])
+def test_boluses_are_followed_from_jump_to_jump(sigma, function):
+    t = np.arange(300) / 5.0
+    x = under_boluses(t) + sigma * np.random.default_rng(0).standard_normal((300, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        model = fim_dynsys.load("sindy-strong").fit(x, t, u=(lambda s: bolus(s)) if function else bolus(t))
+    assert model.complexity == 2 and model.context_.hold.value == ("pieces" if function else "auto")
+    rates = model.predict([[1.0], [0.0]], u=[[0.0], [1.0]])
+    np.testing.assert_allclose(rates, [[-0.5], [1.0]], atol=0.01)
+    path = model.simulate(x[0], t, u=bolus(t))
+    assert np.abs(path - under_boluses(t)).max() < 0.02 * np.ptp(x) + 2.0 * sigma
+
+
+def test_jumps_of_a_function_that_varies_get_rows_between_samples():
+    def saw(s):
+        return np.array([(s + 0.07) % 10.0 / 10.0, np.sin(s)])
+
+    t = 0.2 * np.arange(200)
+    data = as_trajectories(np.zeros((200, 1)), t, u=saw)
+    alone = np.isnan(data.arrays()[0][1]).all(axis=1)
+    np.testing.assert_allclose(
+        data.arrays()[0][0][alone][1::2], [9.93, 19.93, 29.93, 39.93][: alone.sum() // 2]
+    )
+    np.testing.assert_allclose(
+        data.input_arrays()[0][alone][:, 0], [1.0, 0.0] * (alone.sum() // 2), atol=1e-5
+    )
+    times, u = data.arrays()[0][0], data.input_arrays()[0]
+    middle = 0.5 * (times[1:] + times[:-1])
+    found = at(curves(times, u, data.hold).cubics, 0.5)
+    np.testing.assert_allclose(found, [saw(s) for s in middle], atol=1e-3)
+
+
+def test_a_function_that_is_integrated_itself_needs_no_samples_of_it():
+    def u(t):
+        return float((t + 0.2) % 3.0 < 0.3)
+
+    t = 0.5 * np.arange(60)
+    x = solve_ivp(lambda s, h: u(s) - 0.5 * h, (0, t[-1]), [0.3], t_eval=t, max_step=0.02).y.T
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        fim_dynsys.load("equations", expressions=["a*u0-b*x0"], n_starts=1).fit(x, t, u=u)
 
 
 def test_a_short_pulse_is_not_missed_between_requested_times():

@@ -54,6 +54,34 @@ def test_what_inputs_do_between_samples_is_recognised():
     np.testing.assert_allclose(late[:, 3], u[:-1, 3] + 0.99 * np.diff(u[:, 3]))
 
 
+def test_jumps_are_told_from_steep_smooth_noisy_and_rounded_inputs():
+    t = np.arange(200) / 5.0
+    rng = np.random.default_rng(0)
+    boluses = [2.0 * np.exp(-k * (t % 10.0)) for k in (0.4, 0.8, 1.5)]
+    u = np.stack([*boluses, t % 10.0, -boluses[1]], axis=1)
+    for noise in (0.0, 0.03):
+        found = curves(t, u + noise * u.std(axis=0) * rng.standard_normal(u.shape))
+        assert set(found.hold) == {Hold.PIECES} and found.sure.all()
+    middle = at(curves(t, u).cubics, 0.5)
+    true = np.stack([2.0 * np.exp(-k * ((t[:-1] + 0.1) % 10.0)) for k in (0.4, 0.8, 1.5)], axis=1)
+    np.testing.assert_allclose(middle[:, :3], true, atol=1e-3)
+    smooth = [np.sin(w * t + w) for w in (0.3, 1.0, 2.0)] + [
+        np.exp(-4.0 * (t - 20.0) ** 2),
+        np.sin(0.05 * t**2),
+    ]
+    bent = [
+        np.abs(np.sin(0.7 * t)),
+        np.maximum(np.sin(t), 0.0),
+        np.abs(0.37 * t % 2.0 - 1.0),
+        np.tanh(4.0 * (t - 9.1)),
+    ]
+    noisy = [x + share * rng.standard_normal(200) for x in smooth + bent for share in (0.02, 0.1)]
+    rounded = [np.round(4.0 * x) / 4.0 for x in smooth[:3]]
+    outlier = np.where(np.arange(200) == 77, 4.0, smooth[0])
+    others = np.stack([*smooth, *bent, *noisy, *rounded, outlier], axis=1)
+    assert not any(kind == Hold.PIECES for kind in curves(t, others).hold)
+
+
 def test_where_neighbours_tell_nothing_that_is_said():
     white = np.random.default_rng(1).standard_normal((31, 1))
     assert not curves(T, white).sure[0]
