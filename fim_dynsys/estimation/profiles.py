@@ -14,8 +14,8 @@ LEVELS = (0.68, 0.9, 0.95)
 _POINTS = 60  # of each side at most
 _FIRST = 0.3  # standard errors, of the first step
 _RISE = 0.4  # log-likelihood units that a step is to add
-_LONGEST = 2.0  # of a step, in coordinates that are logarithms
-_FARTHEST = 20.0  # the same, from the best fit: no interval ends beyond
+_LONGEST = 2.0  # of a step, in logarithms
+_FARTHEST = 20.0  # the same, from the best fit and the natural size: no interval ends beyond
 _ITERATIONS = 30  # from the neighbouring point of the profile
 _LOWER = 1e-2  # log-likelihood units: a better minimum than the fit
 
@@ -37,11 +37,14 @@ class Profile:
     best : float
         Value of the fit.
     intervals : dict of float to (low, high)
-        By level; infinite where an end is open: at no value, or up to a bound, does the profile rise enough.
+        By level. An end is open where the profile does not rise enough: it is the bound, 0 for a number that
+        is positive, or infinite where there is none.
     thresholds : dict of float to float
         Rise at which each interval ends.
     lower : float
         By how much the profile met a better minimum than the fit; 0 where it met none.
+    bounds : (float, float)
+        Where open ends are.
     """
 
     name: str
@@ -52,17 +55,21 @@ class Profile:
     intervals: dict[float, tuple[float, float]]
     thresholds: dict[float, float]
     lower: float
+    bounds: tuple[float, float] = (-np.inf, np.inf)
 
     @property
     def is_open(self) -> tuple[bool, bool]:
         """Whether the widest interval has no lower end, and no upper one."""
         low, high = self.intervals[max(self.intervals)]
-        return not np.isfinite(low), not np.isfinite(high)
+        return low == self.bounds[0], high == self.bounds[1]
 
     def __repr__(self) -> str:
         rows = [f"profile of {self.name}, best {self.best:.4g}"]
         for level, (low, high) in sorted(self.intervals.items()):
-            ends = ["open" if not np.isfinite(v) else f"{v:.4g}" for v in (low, high)]
+            ends = [f"{v:.4g}" for v in (low, high)]
+            for side, bound in enumerate(self.bounds):
+                if (low, high)[side] == bound:
+                    ends[side] = "open" if np.isinf(bound) else f"open ({bound:.4g})"
             rows.append(f"  {100 * level:.0f} %: {ends[0]} to {ends[1]}")
         if self.lower:
             rows.append(
@@ -140,21 +147,23 @@ def profile(fit: Fit, name: str, levels: float | Sequence[float] = LEVELS) -> Pr
     k = space.names.index(name)
     limits = thresholds(fit, checked_levels("profile", levels))
     top = max(limits.values())
-    below, above = (_side(fit, k, sign, top) for sign in (-1.0, 1.0))
+    below, above = (profile_side(fit, k, sign, top) for sign in (-1.0, 1.0))
     thetas = np.array(
         [*(theta for theta, _ in below[::-1]), fit.descent.theta, *(theta for theta, _ in above)]
     )
     rises = np.array([*(rise for _, rise in below[::-1]), 0.0, *(rise for _, rise in above)])
     at = len(below)
+    bounds = (float(space.natural_low[k]), float(space.natural_high[k]))
+    bounds = (max(bounds[0], 0.0), bounds[1]) if space.log[k] else bounds
     intervals = {}
     for level, limit in limits.items():
-        low = _end(thetas[at::-1, k], rises[at::-1], limit)
-        high = _end(thetas[at:, k], rises[at:], limit)
-        ends = []
-        for coordinate, sign in ((low, -1.0), (high, 1.0)):
-            theta = fit.descent.theta.copy()
-            theta[k] = coordinate if np.isfinite(coordinate) else theta[k]
-            ends.append(float(space.natural(theta)[k]) if np.isfinite(coordinate) else sign * np.inf)
+        ends = list(bounds)
+        for number, side in enumerate((slice(at, None, -1), slice(at, None))):
+            coordinate = _end(thetas[side, k], rises[side], limit)
+            if np.isfinite(coordinate):
+                theta = fit.descent.theta.copy()
+                theta[k] = coordinate
+                ends[number] = float(space.natural(theta)[k])
         intervals[level] = (ends[0], ends[1])
     others = np.array([space.natural(theta) for theta in thetas])
     lower = -float(min(rises.min(), 0.0))
@@ -167,40 +176,47 @@ def profile(fit: Fit, name: str, levels: float | Sequence[float] = LEVELS) -> Pr
         intervals,
         limits,
         lower if lower > _LOWER else 0.0,
+        bounds,
     )
 
 
-def _side(fit: Fit, k: int, sign: float, top: float) -> list[tuple[np.ndarray, float]]:
-    """Coordinates and rises of one side, away from the fit, until the rise is beyond ``top``."""
+def profile_side(fit: Fit, k: int, sign: float, top: float) -> list[tuple[np.ndarray, float]]:
+    """Coordinates and rises of one side of a number's profile, away from the fit, until these exceed ``top``.
+
+    Parameters
+    ----------
+    fit : Fit
+        Where it begins.
+    k : int
+        Of the number.
+    sign : float
+        -1 for smaller values, 1 for larger ones.
+    top : float
+        Log-likelihood units.
+    """
     objective, space = fit.problem.objective, fit.space
-    theta, best = fit.descent.theta, fit.descent.value
+    best = fit.descent.value
     held = np.zeros(len(space), dtype=bool)
     held[k] = True
     bound = space.high[k] if sign > 0 else space.low[k]
     now, before = fit.descent, None
     step = _FIRST * _error(fit, k)
-    longest = _LONGEST if space.log[k] else np.inf
     found: list[tuple[np.ndarray, float]] = []
     rise = 0.0
     while len(found) < _POINTS:
-        step = min(step, longest)
+        here = abs(now.theta[k])
+        size = 1.0 if space.log[k] else max(here, 1e-3)
+        step = min(step, _longest(now.theta[k], sign, space.log[k]))
         at = now.theta[k] + sign * step
         at = min(at, bound) if sign > 0 else max(at, bound)
-        if at == now.theta[k] or not np.isfinite(at) or abs(at - theta[k]) > _farthest(fit, k):
+        if at == now.theta[k] or not np.isfinite(at) or _is_beyond(fit, k, at):
             break
-        start = now.theta.copy()
-        if before is not None and now.theta[k] != before.theta[k]:  # along the ridge so far
-            start += (now.theta - before.theta) * (at - now.theta[k]) / (now.theta[k] - before.theta[k])
-        start[k] = at
+        start = _ahead(fit, now.theta, None if before is None else before.theta, k, at)
         trial = descend(objective, start, TOLERANCE, _ITERATIONS, held, decrement=1e-5)
-        if not np.isfinite(trial.value):
-            start = now.theta.copy()
-            start[k] = at
-            trial = descend(objective, start, TOLERANCE, _ITERATIONS, held, decrement=1e-5)
         gained = trial.value - best - rise
-        if not np.isfinite(trial.value) or (gained > 4.0 * _RISE and step > 1e-3 * _error(fit, k)):
+        if not np.isfinite(trial.value) or (gained > 4.0 * _RISE and step > 1e-3 * min(_error(fit, k), size)):
             step *= 0.4
-            if step < 1e-6 * max(abs(theta[k]), 1.0):
+            if step < 1e-6 * max(here, 1.0):
                 break
             continue
         before, now, rise = now, trial, trial.value - best
@@ -209,6 +225,36 @@ def _side(fit: Fit, k: int, sign: float, top: float) -> list[tuple[np.ndarray, f
             break
         step *= float(np.clip(_RISE / max(gained, 1e-9), 0.5, 2.0))
     return found
+
+
+def _longest(now: float, sign: float, log: bool) -> float:
+    """The longest step from a coordinate; towards 0 from beyond the natural size it is a factor."""
+    if log:
+        return _LONGEST
+    return abs(now) * (1.0 - np.exp(-_LONGEST)) if now * sign < -1.0 else np.inf
+
+
+def _ahead(fit: Fit, now: np.ndarray, before: np.ndarray | None, k: int, at: float) -> np.ndarray:
+    """Coordinates (q,) to begin from at the next value: of those that a ridge may lead to, the best."""
+    plain = now.copy()
+    plain[k] = at
+    if before is None or now[k] == before[k]:
+        return plain
+    share = (at - now[k]) / (now[k] - before[k])
+    straight = now + share * (now - before)
+    straight[k] = at
+    tried = [plain, straight]
+    with np.errstate(all="ignore"):
+        power = share if fit.space.log[k] else np.log(at / now[k]) / np.log(now[k] / before[k])
+        ratios = np.where(fit.space.log, 1.0, now / before)
+        bent = np.where(ratios > 0.0, now * np.maximum(ratios, 1e-300) ** power, straight)
+    bent = np.where(fit.space.log, straight, bent)
+    bent[k] = at
+    if np.isfinite(bent).all():
+        tried.append(bent)
+    starts = fit.space.inside(np.array(tried))
+    values = fit.problem.objective.values(starts, TOLERANCE)
+    return starts[int(np.argmin(np.where(np.isfinite(values), values, np.inf)))]
 
 
 def _error(fit: Fit, k: int) -> float:
@@ -221,8 +267,13 @@ def _error(fit: Fit, k: int) -> float:
     return min(error, size) if np.isfinite(error) and error > 0 else 0.1 * size
 
 
-def _farthest(fit: Fit, k: int) -> float:
-    return _FARTHEST if fit.space.log[k] else 1e6 * max(abs(fit.descent.theta[k]), 1.0)
+def _is_beyond(fit: Fit, k: int, at: float) -> bool:
+    """Whether a coordinate is so far from the fit that no interval ends there."""
+    best, log = fit.descent.theta[k], fit.space.log[k]
+    if not log:
+        return abs(at - best) > 1e6 * max(abs(best), 1.0)
+    low, high = sorted((best, float(np.log(fit.space.size[k]))))
+    return at < low - _FARTHEST or at > high + _FARTHEST
 
 
 def _end(coordinates: np.ndarray, rises: np.ndarray, limit: float) -> float:

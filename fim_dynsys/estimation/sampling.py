@@ -1,22 +1,29 @@
 """Draws of the parameters from the likelihood, for intervals of whatever depends on them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from fim_dynsys.errors import FitWarning, warn
 from fim_dynsys.estimation.fits import Fit
+from fim_dynsys.estimation.objective import Evaluation
+from fim_dynsys.estimation.profiles import profile_side
+from fim_dynsys.estimation.ridges import Ridge, roughest
+from fim_dynsys.estimation.summary import covariance_at
 
 _WALKERS = 20  # walks at most: each begins elsewhere
 _LEARNT = 20  # steps of each walk before its first draw is kept, by which draws forget where they begin
 _THINNED = 8  # steps for each draw that is kept after that
 _SHARES = (1.0, 0.3, 0.1)  # of Newton steps, in turn: whole ones forget, short ones follow bent densities
-_WIDE = 10.0  # sizes: the longest standard deviation of a step, where nothing is determined
+_WIDE = 10.0  # sizes: the standard deviation of what nothing determines, and so the longest of a step
 _DEAF = 1e-8  # least curvature, in sizes: the density is flat along what has no effect at all
 _BEYOND = 3.0  # log-likelihood units more than twice what a normal density says: no place to begin
 _NEARER = 0.6  # of the way from the fit: where to begin instead
+_FAR = 8.0  # log-likelihood units below the fit: no place to begin about a profile
 _TOLERANCE = 1e-6  # of the integration
+_FELL = 2.0  # log-likelihood units below the best, about the end of a 95 % interval: no walk begins beyond
+_ROSE = 1.0  # by which the logarithm of the density is larger elsewhere, for walks to begin there
 
 
 class _Density:
@@ -30,14 +37,33 @@ class _Density:
 
     def __init__(self, fit: Fit) -> None:
         self.objective, self.space = fit.problem.objective, fit.space
-        theta, q = fit.descent.theta, len(fit.space)
-        information = np.diagonal(fit.descent.evaluation.curvature)
-        alone = 1.0 / np.sqrt(np.maximum(information, 1e-12))  # a number near 0 is known no better than that
-        self.size = np.where(self.space.log, 1.0, np.maximum(np.abs(theta), alone))
-        count = int(self.objective.estimated.sum())
-        # The curvature at the best scale rises as its square falls: what is left of the likelihood with the
-        # scale integrated out is as that of q fewer samples.
-        self.power = max(count - q, 1) / count if count else 1.0
+        theta = fit.descent.theta
+        self.middle = theta
+        self.size = _sizes(fit, theta, fit.descent.evaluation.curvature)
+        # a number near 0 may be as large as its natural size, 1
+        self.precision = 1.0 / (_WIDE * np.maximum(self.size, 1.0)) ** 2
+        self.power = _power(fit)
+
+
+def _power(fit: Fit) -> float:
+    """Share of the log-likelihood that is left with the scales of the errors integrated out.
+
+    The curvature at the best scale rises as its square falls: that is as of q fewer samples.
+    """
+    count = int(fit.problem.objective.estimated.sum())
+    return max(count - len(fit.space), 1) / count if count else 1.0
+
+
+def _sizes(fit: Fit, theta: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    """Sizes (q,) of coordinates about a place; a number near 0 is known no better than its curvature says."""
+    alone = 1.0 / np.sqrt(np.maximum(np.diagonal(curvature), 1e-12))
+    return np.where(fit.space.log, 1.0, np.maximum(np.abs(theta), alone))
+
+
+def _log_volume(curvature: np.ndarray, size: np.ndarray) -> float:
+    """Logarithm of the root of the determinant of a curvature (q, q) in sizes (q,)."""
+    values = np.linalg.eigvalsh(curvature * size * size[:, None])
+    return 0.5 * float(np.sum(np.log(np.maximum(values, _DEAF))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +90,12 @@ class _Place:
             return None
         size, power = density.size, density.power
         values, vectors = np.linalg.eigh(found.curvature * size * size[:, None])
-        height = -power * found.value + 0.5 * float(np.sum(np.log(np.maximum(values, _DEAF))))
+        off = theta - density.middle
+        height = -power * found.value - 0.5 * float(np.sum(density.precision * off**2))
+        height += 0.5 * float(np.sum(np.log(np.maximum(values, _DEAF))))
         deviations = 1.0 / np.sqrt(power * np.maximum(values, 0.0) + 1.0 / _WIDE**2)
         root = size[:, None] * vectors * deviations
-        centre = theta - root @ (root.T @ (power * found.gradient))
+        centre = theta - root @ (root.T @ (power * found.gradient + density.precision * off))
         inverse = (vectors / deviations).T / size
         return cls(theta, height, centre, root, inverse, float(np.sum(np.log(deviations))))
 
@@ -86,9 +114,13 @@ def draw_parameters(fit: Fit, n: int, seed: int) -> np.ndarray:
 
     The density is likelihood and prior times the root of the determinant of their expected curvature (the
     invariant prior of Jeffreys): the same in logarithms and natural values, and finite where the likelihood
-    levels off, as profiles and standard errors are. Walks begin at draws of the normal approximation about
-    the fit. Their steps are shares of Newton steps with noise, kept after Metropolis and Hastings: nearly all
-    where the density is normal, however many parameters there are. Scales of errors are at their best.
+    levels off, as profiles and standard errors are. Scales of errors are at their best.
+
+    Walks begin at draws of the normal approximation about the fit, or, where the fit has run away along a
+    flat end of the likelihood, about the place along its profiles where the density is largest. Where errors
+    are large, walks begin along profiles. Steps are shares of Newton steps with noise, and draws about these
+    profiles, kept after Metropolis and Hastings: nearly all where the density is normal, however many
+    parameters there are.
 
     Parameters
     ----------
@@ -116,20 +148,53 @@ def draw_parameters(fit: Fit, n: int, seed: int) -> np.ndarray:
             "draws are alike, whatever the parameters may be; pass sigma to fit, or measure more.",
             FitWarning,
         )
+    fit = _brought_back(fit)
     density, rng = _Density(fit), np.random.default_rng(seed)
     best = _Place.at(density, fit.descent.theta) if len(fit.space) else None
     if best is None:  # nothing was estimated, or nothing else is finite
         return np.tile(fit.natural, (n, 1))
+    found = [Ridge.of(fit, k, density.power, density.precision) for k in roughest(fit)]
+    ridges = [ridge for ridge in found if ridge is not None]
     walkers = min(n, _WALKERS)
+    shares = (rng.permutation(walkers) + rng.random(walkers)) / walkers if ridges else np.zeros(walkers)
+    kinds: list[float | Ridge] = [*_SHARES, *ridges]
     kept: list[np.ndarray] = []
     for walker in range(walkers):
-        place = _begun(density, best, rng)
+        ridge = ridges[walker % len(ridges)] if ridges else None
+        place = (
+            _begun(density, best, rng) if ridge is None else _along(density, best, ridge, shares[walker], rng)
+        )
         own = len(range(walker, n, walkers))
         for step in range(_LEARNT + _THINNED * (own - 1)):
-            place = _moved(density, place, _SHARES[step % len(_SHARES)], rng)
+            kind = kinds[step % len(kinds)]
+            if isinstance(kind, Ridge):
+                place = _jumped(density, place, kind, rng)
+            else:
+                place = _moved(density, place, kind, rng)
             if step >= _LEARNT - 1 and (step - _LEARNT + 1) % _THINNED == 0:
                 kept.append(place.theta)
     return np.array([density.space.natural(theta) for theta in kept])
+
+
+def _brought_back(fit: Fit) -> Fit:
+    """The fit, or the place along the profiles of undetermined numbers where the density is largest."""
+    if not len(fit.space):
+        return fit
+    objective, power = fit.problem.objective, _power(fit)
+
+    def height(theta: np.ndarray, found: Evaluation) -> float:
+        if not np.isfinite(found.value) or not np.isfinite(found.curvature).all():
+            return -np.inf
+        return _log_volume(found.curvature, _sizes(fit, theta, found.curvature)) - power * found.value
+
+    for k in np.flatnonzero(covariance_at(fit)[1]):
+        begun = fit
+        best = height(begun.descent.theta, begun.descent.evaluation) + _ROSE
+        for theta, _ in [step for sign in (-1.0, 1.0) for step in profile_side(begun, int(k), sign, _FELL)]:
+            found = objective(theta, _TOLERANCE)
+            if (own := height(theta, found)) > best:
+                best, fit = own, replace(fit, descent=replace(fit.descent, theta=theta, evaluation=found))
+    return fit
 
 
 def _begun(density: _Density, best: _Place, rng: np.random.Generator) -> _Place:
@@ -144,6 +209,26 @@ def _begun(density: _Density, best: _Place, rng: np.random.Generator) -> _Place:
             return found
         drawn = _NEARER * drawn
     return best
+
+
+def _along(density: _Density, best: _Place, ridge: Ridge, share: float, rng: np.random.Generator) -> _Place:
+    """A draw about a profile, or the fit where none is finite."""
+    for _ in range(20):
+        found = _Place.at(density, ridge.drawn(rng, share))
+        if found is not None and found.height > best.height - _FAR:
+            return found
+        share = rng.random()
+    return best
+
+
+def _jumped(density: _Density, place: _Place, ridge: Ridge, rng: np.random.Generator) -> _Place:
+    """The next place of a walk, by a draw about a profile that does not depend on where it is."""
+    trial, chance = ridge.drawn(rng, rng.random()), rng.random()
+    found = _Place.at(density, trial)
+    if found is None:
+        return place
+    rise = found.height - place.height + ridge.log_chance(place.theta) - ridge.log_chance(trial)
+    return found if chance < np.exp(min(rise, 0.0)) else place
 
 
 def _moved(density: _Density, place: _Place, share: float, rng: np.random.Generator) -> _Place:

@@ -22,6 +22,7 @@ _ROUGH = 0.3  # the same, of its value: a larger error is worth a word
 _RUN_AWAY = 1e6  # natural sizes
 _AT_BOUND = 1e-6  # of a coordinate, or of 1
 _APART = 0.5  # standard deviations beyond twice the noise: the path no longer follows
+_ERROR_OF_FEW = 0.3  # of a value: samples too few to show their noise are not believed to have more
 _POOR, _POOR_AHEAD = 0.5, 0.6  # shares of the variance that whole paths and pieces are to explain
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, that are not to be left
 _AS_KNOWN = 1.5  # noise levels: a fit that leaves no more is as good as the data
@@ -310,16 +311,21 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
         return 1.0 - lost / total if total > 0 else 1.0
 
     noise = _noise(described)
+    differ = any(o.errors.of_logarithm or o.scale_at >= 0 for o in objective.observables)
+    left = _in_their_errors(described, fit, whole) if differ else None
     path_r2, follows, follows_for = -np.inf, 0.0, 0.0
     if whole is not None:
         kind, off = _residuals(problem, whole)
         path_r2 = explained(kind, off, weight, weight)
-        follows, follows_for = _followed(problem, whole, spread, np.where(np.isfinite(noise), noise, 0.0))
+        own = np.where(np.isfinite(noise), noise, 0.0)[kinds]
+        if left is not None:
+            size, shown = _sizes(problem, whole), left[1][kinds]
+            few = np.minimum(left[0][kinds] * size, _ERROR_OF_FEW * np.abs(values + off))
+            own = np.where(np.isfinite(shown), shown * size, few)
+        follows, follows_for = _followed(problem, whole, spread, own)
     same = fit.problem is problem
     alike = np.ones(objective.n)
     window_r2 = path_r2 if same else explained(*residuals, np.ones(len(residuals[1])), alike)
-    differ = any(o.errors.of_logarithm or o.scale_at >= 0 for o in objective.observables)
-    left = _in_their_errors(described, fit, whole) if differ else None
     over = _over_noise(*((window, noise) if left is None else left), fit)
     problems = []
     expected = bool(len(known) or objective.counts.any()) and over < _AS_KNOWN
@@ -328,9 +334,8 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
         problems.append(f"its path has R2 {path_r2:.2g} and follows {100 * follows:.0f} % of the record")
     if over > _NOTICED and np.max(window / spread, initial=0.0) > _SMALL:
         problems.append(f"it leaves {over:.2g} times the noise")
-    path_r2 = float(np.maximum(path_r2, -1e6))
     return level, {
-        "path_r2": path_r2,
+        "path_r2": float(path_r2),
         "window_r2": float(window_r2),
         "residual_over_noise": over,
         "follows": follows,
@@ -423,14 +428,19 @@ def _missed(described: Description, fit: Fit) -> tuple[str, ...]:
 def _followed(
     problem: Problem, whole: Sequence[Path], spread: np.ndarray, level: np.ndarray
 ) -> tuple[float, float]:
-    """Share of the records, and mean time, before a path is half a standard deviation off, and noise."""
-    limit = _APART + 2.0 * float(np.sqrt(np.mean((level / spread[: len(level)]) ** 2)))
+    """Share of the records, and mean time, before a path is half a standard deviation off, and noise.
+
+    The noise ``level`` (n,) is that of each measurement: relative errors grow with what is measured.
+    """
     reached, ends = [], []
-    for experiment, path in zip(problem.objective.experiments, whole, strict=True):
+    first = np.cumsum([0, *(len(e.rows) for e in problem.objective.experiments)])
+    for experiment, path, at in zip(problem.objective.experiments, whole, first, strict=False):
         e = experiment
         off = (path.values[e.rows, problem.objective.at[e.kinds]] - e.values) / spread[e.kinds]
         squares = np.bincount(e.rows, off**2, minlength=len(e.times))
         counts = np.maximum(np.bincount(e.rows, minlength=len(e.times)), 1)
+        noise = (level[at : at + len(e.rows)] / spread[e.kinds]) ** 2
+        limit = _APART + 2.0 * np.sqrt(np.bincount(e.rows, noise, minlength=len(e.times)) / counts)
         far = np.sqrt(squares / counts) > limit
         begin = e.stops[0]  # of the path, before the first sample where t0 says so
         span = float(e.times[-1] - begin)

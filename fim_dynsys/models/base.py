@@ -65,7 +65,7 @@ from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, boun
 from fim_dynsys.models.outliers import samples_of, suspects, wrapped_angles
 from fim_dynsys.models.rates import check_rates, in_other_units, informed_by_rates, of_rates_alone
 from fim_dynsys.models.related_inputs import related_inputs
-from fim_dynsys.models.relative import checked_names, over_decades, relative_errors
+from fim_dynsys.models.relative import RELATIVE, checked_names, over_decades, relative_errors
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.models.trust import Rivals, deviation_by_errors, deviation_elsewhere, together
@@ -372,6 +372,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             if relative:
                 levels = ", ".join(f"{name} {100.0 * level:.2g} %" for name, level in relative.items())
                 facts = field.fit_info.inference.noting(f"relative errors, estimated: {levels}")
+                field = field.with_fit_info(report=field.fit_info.report | {RELATIVE: relative})
                 field = field.with_fit_info(inference=replace(facts, noise=Noise.ESTIMATED))
             self._sigma = given.get("sigma")
             self._adopt(field, trajectories)
@@ -660,10 +661,16 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     def _warn_of_problems(self, method: str) -> None:
         left, given = self.field_.fit_info.residual_over_noise, self._given_errors()
         if given and left is not None and left > _TOO_SMALL:
+            said = "these are larger, or the equations miss something"
+            remedy = "; pass larger errors, or none to have them estimated"
+            if RELATIVE in self.field_.fit_info.report:
+                said, remedy = (
+                    "the equations miss something, or errors of neighbouring samples go together",
+                    "",
+                )
             warn(
-                f"{self._caller}.{method}: residuals are {left:.2g} times the errors that {given}: these "
-                "are larger, or the equations miss something. Standard errors and bands are too narrow by as "
-                "much; pass larger errors, or none to have them estimated.",
+                f"{self._caller}.{method}: residuals are {left:.2g} times the errors that {given}: {said}. "
+                f"Standard errors and bands are too narrow by as much{remedy}.",
                 DataWarning,
             )
         if self.field_.fit_info.problems:
@@ -700,7 +707,13 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
 
         Of counts these are residuals over one level of noise for all, which says little of small ones.
         """
-        return "" if self._sigma is None or self._sigma is Noise.POISSON else "sigma gives"
+        if self._sigma is None or self._sigma is Noise.POISSON:
+            return ""
+        relative = self.field_.fit_info.report.get(RELATIVE)
+        if relative is None:
+            return "sigma gives"
+        levels = ", ".join(f"{100.0 * level:.2g} % of {name}" for name, level in relative.items())
+        return f"log estimates from neighbouring samples, {levels}"
 
     def _warn_of_knowledge(self, trajectories: Trajectories) -> None:
         against = contradictions(getattr(self, "knowledge", None), trajectories)

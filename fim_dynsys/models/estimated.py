@@ -1,6 +1,7 @@
 """What models of given equations answer once their parameters are estimated."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 from fim_dynsys.trajectories.ordering import by_labels
 
+_FEWEST_DIFFERENCES = 3  # samples between doses and events, of which derivatives are taken
 _MOST_STARTS = 8  # first states that `print` lists: of more it says how many
 
 
@@ -336,12 +338,31 @@ class EstimatedModel(VectorFieldModel):
 
     def _path_score(self, trajectories: Trajectories, horizon: float | None, progress: bool | None) -> float:
         whole = self._fitted_field().fit_info.path_r2
-        own = horizon is None and self._change_times() and trajectories.equals(self.context_)
-        if own and whole is not None:
+        if horizon is None and self._change_times() and self._is_own(trajectories) and whole is not None:
             return whole  # of paths with doses and events
         spans = [(t[0], t[-1]) for t, _ in trajectories.arrays()]
         self._warn_of_changes(f"{self._caller}.score", spans)
         return super()._path_score(trajectories, horizon, progress)
+
+    def _is_own(self, trajectories: Trajectories) -> bool:
+        """Whether records are those of the fit, whatever their inputs are called and how these are held."""
+        mine = (trajectories.arrays(), trajectories.input_arrays())
+        for known in (self.context_, self._fitted_field().context):
+            if known is None or len(known) != len(trajectories):
+                continue
+            times = zip(mine[0], known.arrays(), strict=True)
+            inputs = zip(mine[1], known.input_arrays(), strict=True)
+            if all(np.array_equal(a, b) and np.array_equal(x, y, equal_nan=True) for (a, x), (b, y) in times):
+                return all(np.array_equal(u, v, equal_nan=True) for u, v in inputs)
+        return False
+
+    def _differences(self, x: np.ndarray, t: np.ndarray) -> np.ndarray:
+        bounds = [0, *np.unique(np.searchsorted(t, self._change_times(), side="right")), len(t)]
+        found = np.full(np.shape(x), np.nan)
+        for first, last in pairwise(bounds):
+            if last - first >= _FEWEST_DIFFERENCES:
+                found[first:last] = super()._differences(x[first:last], t[first:last])
+        return found
 
     def _warn_of_path(
         self, caller: str, x0: ArrayLike | Trajectories, t: ArrayLike, origins: ArrayLike | None = None

@@ -647,7 +647,7 @@ class FittedModel(Estimator):
                     f"derivatives of, got fewer in {short}; leave these out or give x_dot."
                 )
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                parts = [self.differentiate(values, times) for times, values in pairs]
+                parts = [self._differences(values, times) for times, values in pairs]
         else:
             parts = derivative_list(self._caller, x_dot, trajectories)
         truth = np.concatenate(parts)
@@ -684,6 +684,10 @@ class FittedModel(Estimator):
                 "got a score that is not finite; change the units."
             )
         return score
+
+    def _differences(self, x: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """Derivatives (n, d) of a record that `score` compares with; NaN where there are none."""
+        return self.differentiate(x, t)
 
     def _score_of_paths(
         self,

@@ -52,7 +52,7 @@ def test_an_interval_without_an_end_is_open():
     )
     found = model.fit(y, t, feature_names=["c"], sigma=0.05).profile("k")
     low, high = found.intervals[0.95]
-    assert low == -np.inf and 0.0 < high < 0.2
+    assert low == 0.0 and 0.0 < high < 0.2 and found.is_open == (True, False)
     assert "open" in repr(found)
 
 
