@@ -211,8 +211,7 @@ class FixedPoints(Result):
         if balance.check is IndexCheck.NOT_RUN:
             text += f": {balance.reason}"
         else:
-            within = balance.box.size[0] < self.region.size[0]
-            where = f" within {balance.box}, as a zero is at or near the edge" if within else ""
+            where = f" within {balance.box}, as a zero is at or near the edge" if balance.narrowed else ""
             text += f": indices add up to {balance.found}, {balance.boundary} on the boundary{where}"
             text += f"; {balance.reason}" if balance.reason else ""
         if self.missed is not None:

@@ -32,6 +32,7 @@ from fim_dynsys.analyze.results import (
     state_labels,
     with_steps,
 )
+from fim_dynsys.analyze.settled import Settled
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.regions import Region
@@ -247,7 +248,10 @@ class Search:
         if not len(x) or not self.meter.affords(len(x)):
             return self.index
         by_scale = self.scales.length / self.scales.speed[:, None]
-        jac = self.meter.jacobian(x) * by_scale
+        self.meter.points += len(x)
+        settled = Settled.of(self.field, x, self.scales.length)
+        jac = settled.jac * by_scale
+        self._slope_again(jac, settled)
         self.at_domain_edge = self._beyond_is_undefined(x)
         if self.at_domain_edge.any():
             beside = self.meter.jacobian_beside(x[self.at_domain_edge], self.scales.length)
@@ -269,6 +273,16 @@ class Search:
             alone = self.isolated[i]
             self.index[i] = self.checker.local_index(x[i], np.delete(x, i, axis=0)) if alone else np.nan
         return self.index
+
+    def _slope_again(self, jac: np.ndarray, settled: Settled) -> None:
+        """Correct the slopes of zeros at which the usual steps of differences are too long."""
+        rows = np.flatnonzero(settled.refined & settled.settled)
+        if len(rows):
+            singular = np.linalg.svd(jac[rows], compute_uv=False)
+            slope = self.roots.slope.copy()
+            slope[rows] = singular[:, -1] / np.maximum(1.0, singular[:, 0])
+            self.roots = replace(self.roots, slope=slope)
+            self.isolated[rows] = slope[rows] > _SINGULAR
 
     def _beyond_is_undefined(self, x: np.ndarray) -> np.ndarray:
         """Which zeros lie at the edge of the field's domain, (n,) of bool."""
@@ -361,14 +375,15 @@ class Search:
         minimum = np.array([s is PointStatus.MINIMUM for s in status], dtype=bool)
         order = np.lexsort((*(x / self.scales.length).round(6).T[::-1], support < SUPPORTED, minimum))
         x, residual, status, index = x[order], residual[order], status[order], index[order]
-        with np.errstate(all="ignore"):
-            jac = self.field.jacobian(x)
+        settled = Settled.of(self.field, x, self.scales.length)
+        jac = settled.jac
         edge = np.concatenate([self.at_domain_edge[roots], np.zeros(len(still), dtype=bool)])[order]
         values = self._spectra(x, jac, edge)
         singular = np.concatenate([self.roots.slope[roots] <= _SINGULAR, np.zeros(len(still), dtype=bool)])
         vanishing = singular[order] | (edge & (values == 0).any(axis=1))
         vanishing[vanishing] = ~self._are_simple(x[vanishing], jac[vanishing])
         kind = classify(values, vanishing, 1.0 / self.scales.time)
+        kind[self._undetermined(settled, vanishing, edge)] = Kind.INDETERMINATE
         jump = np.array([s is PointStatus.ON_JUMP for s in status], dtype=bool)
         values[jump], kind[jump] = np.nan, Kind.DEGENERATE
         # Where rounding decides the sign of an eigenvalue, an index would contradict the kind.
@@ -404,6 +419,18 @@ class Search:
             state_names=tuple(self.given.state_names),
             units=state_labels(self.given)[1],
         )
+
+    def _undetermined(self, settled: Settled, vanishing: np.ndarray, edge: np.ndarray) -> np.ndarray:
+        """Whether the kind of a point depends on the steps of differences, which do not settle, (n,)."""
+        open_to = ~settled.settled & ~edge
+        open_to &= np.isfinite([settled.longer, settled.jac, settled.shorter]).all(axis=(0, 2, 3))
+        rows = np.flatnonzero(open_to)
+        kinds = [
+            classify(eigen(jac[rows], self.scales.length)[0], vanishing[rows], 1.0 / self.scales.time)
+            for jac in (settled.longer, settled.jac, settled.shorter)
+        ]
+        open_to[rows] = (kinds[0] != kinds[1]) | (kinds[1] != kinds[2])
+        return open_to
 
     def _spectra(self, x: np.ndarray, jac: np.ndarray, edge: np.ndarray) -> np.ndarray:
         """Eigenvalues (n, d); at the domain's edge of one-sided derivatives, infinite where these grow."""

@@ -109,7 +109,7 @@ def _growth(x: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     """Correlation of the modified mean square displacement with time, for each frequency.
 
     The modification takes away the oscillation that the mean of the series causes. In records of finite
-    length some of it stays, and exceeds the growth where the mean is large: the mean is taken from the series.
+    length some of it stays, and exceeds the growth where the mean is large: the series is taken without it.
     """
     n, x = len(x), x - x.mean()
     lags = np.arange(1, n // 10 + 1)
