@@ -573,17 +573,27 @@ def scales_within(field: VectorField, region: Region) -> Scales:
     -------
     Scales
     """
+    return scales_of_both_kinds(field, region)[0]
+
+
+def scales_of_both_kinds(field: VectorField, region: Region) -> tuple[Scales, Scales]:
+    """As `scales_within`, and without bounds by the median, for a pulse that vanishes nearly everywhere."""
     deviation = region.size / np.sqrt(12.0)
     with np.errstate(all="ignore"):
         f = np.abs(field(region.sobol(_SCALE_POINTS)))
         f = f[np.isfinite(f).all(axis=1)]
         known = field.scales if field.frame.length is not None else None
-    speed, most = _speeds(f) if len(f) else (np.zeros(field.dim), np.full(field.dim, np.inf))
-    if known is not None and np.isfinite(known.speed).all():
-        return Scales(np.minimum(known.length, deviation), np.minimum(known.speed, most), known.time)
-    relative = np.sqrt(np.mean((speed / deviation) ** 2))
-    time = 1.0 / relative if 0 < relative < np.inf else 1.0
-    return Scales(deviation, np.where(speed > 1e-12 * deviation / time, speed, deviation / time), time)
+    rms, bound = _speeds(f) if len(f) else (np.zeros(field.dim), np.full(field.dim, np.inf))
+
+    def scales(most: np.ndarray) -> Scales:
+        if known is not None and np.isfinite(known.speed).all():
+            return Scales(np.minimum(known.length, deviation), np.minimum(known.speed, most), known.time)
+        speed = np.minimum(rms, most)
+        relative = np.sqrt(np.mean((speed / deviation) ** 2))
+        time = 1.0 / relative if 0 < relative < np.inf else 1.0
+        return Scales(deviation, np.where(speed > 1e-12 * deviation / time, speed, deviation / time), time)
+
+    return scales(bound), scales(np.full(field.dim, np.inf))
 
 
 def with_steps(field: VectorField, scales: Scales) -> VectorField:
@@ -624,12 +634,12 @@ def has_exact_jacobian(field: VectorField) -> bool:
 
 
 def _speeds(f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Root mean square of |f| (n, d) for each state, bounded, and the bound (infinite for zeros alone)."""
+    """Root mean square of |f| (n, d) for each state, and its bound (infinite for zeros alone)."""
     largest = f.max(axis=0)
     rms = largest * np.sqrt(np.mean((f / np.where(largest > 0, largest, 1.0)) ** 2, axis=0))
     medians = [np.median(column[column > 0]) if (column > 0).any() else np.inf for column in f.T]
     most = _LARGEST_SPEED * np.array(medians)
-    return np.minimum(rms, most), most
+    return rms, most
 
 
 def labels(field: VectorField, region: Region | None = None) -> dict:

@@ -87,4 +87,52 @@ def test_a_basin_round_a_point_beside_a_pole():
     """Its ellipsoid is that of the confirmed Jacobian; with the usual one it was a foreign error."""
     field = CallableField(lambda x: 0.4 - x / (1e-3 + x), 1)
     found = basins(field, [(0.0, 10.0)], resolution=4, n_sample=8)
-    assert found.attractors[0].x.ravel() == pytest.approx([2e-3 / 3.0], abs=1e-8)
+    assert np.ravel(found.attractors[0].points) == pytest.approx([2e-3 / 3.0], abs=1e-8)
+
+
+def test_fields_that_vanish_over_most_of_the_region():
+    """Their median says nothing of their speed, and smooth slopes are no jumps."""
+    growth = fixed_points(CallableField(lambda x: x * np.exp(-x), 1), [(-1.0, 100.0)])
+    assert growth.eigenvalues.ravel() == pytest.approx([1.0]) and growth.index_check == "balanced"
+    turning = planar(lambda x, y: -y * np.exp(-(x**2) - y**2), lambda x, y: x * np.exp(-(x**2) - y**2))
+    found = fixed_points(turning, [(-10.0, 10.0)] * 2)
+    assert found.x == pytest.approx(np.zeros((1, 2)), abs=1e-9)
+    assert found.eigenvalues == pytest.approx(np.array([[1j, -1j]])) and found.index_check == "balanced"
+
+
+def test_fields_that_are_huge_in_a_corner_keep_their_zeros():
+    found = fixed_points(CallableField(lambda x: x * (1 - x) * np.exp(x), 1), [(-1.0, 100.0)])
+    assert found.x.ravel() == pytest.approx([0.0, 1.0], abs=1e-9)
+    assert found.eigenvalues.real.ravel() == pytest.approx([1.0, -np.e])
+
+
+def dead(x):
+    return np.minimum(-(x - 1.0), 0.0) + np.maximum(-x - 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        CallableField(dead, 1),
+        CallableField(lambda x: dead(x / 1.03), 1),
+        CallableField(lambda x: np.maximum(x - 0.7, 0.0), 1),
+        planar(lambda x, y: dead(x), lambda x, y: x - y),
+        planar(lambda x, y: x - np.clip(x, -1, 1), lambda x, y: -y),
+    ],
+)
+def test_a_dead_zone_is_a_continuum(field):
+    found = fixed_points(field, [(-3.0, 3.0)] * field.dim)
+    assert len(found) and all(status == "not isolated" for status in found.status)
+    assert not any(kind.stable for kind in found.kind)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        CallableField(lambda x: -x - 0.5 * np.abs(x), 1),
+        planar(lambda x, y: y - np.abs(x), lambda x, y: -x - 0.4 * y - 0.2 * np.abs(y)),
+    ],
+)
+def test_a_zero_at_a_kink_is_isolated(field):
+    found = fixed_points(field, [(-3.0, 3.0)] * field.dim)
+    assert [str(status) for status in found.status] == ["isolated"] and found.index_check == "balanced"
