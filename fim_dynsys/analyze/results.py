@@ -21,6 +21,7 @@ from fim_dynsys.analyze.conserved import conserved_sums
 from fim_dynsys.errors import check_flags, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import Scales
@@ -467,7 +468,31 @@ def unwrap(field: object, caller: str) -> VectorField:
             "model to it first, as load('sindy-strong').fit(x, t). A record of a single state unfolds by "
             "delay_embedding, whose vectors are the states to fit."
         )
-    raise TypeError(f"{caller}: expected a VectorField or a fitted model, got {type(field).__name__}.")
+    theirs = type(field).__module__.partition(".")[0] == "pysindy"
+    hint = (
+        "; load('sindy', feature_library=..., optimizer=...).fit(x, t) is a model of its kind"
+        if theirs
+        else ""
+    )
+    raise TypeError(f"{caller}: expected a VectorField or a fitted model, got {type(field).__name__}{hint}.")
+
+
+def check_no_inputs(caller: str, field: VectorField) -> None:
+    """A TypeError that names the caller for a field with inputs."""
+    if isinstance(field, DrivenField):
+        raise TypeError(
+            f"{caller}: expected a field without inputs, got one with {', '.join(field.input_names)}; "
+            "hold them by field.at_input(u)."
+        )
+
+
+def check_result(caller: str, name: str, value: object, kinds: tuple[type, ...], maker: str) -> None:
+    """A TypeError that names the caller where an argument is no result of the kinds that it takes."""
+    if not isinstance(value, kinds):
+        taken = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(
+            f"{caller}: expected {name} as {taken}, which {maker} returns, got {type(value).__name__}."
+        )
 
 
 def held_state(caller: str, at: StateLike | None, default: np.ndarray, names: Sequence[str]) -> np.ndarray:

@@ -19,6 +19,7 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    check_no_inputs,
     labels,
     progress_bar,
     resolve_region,
@@ -300,6 +301,7 @@ class _System:
         if isinstance(fields, DataBifurcations | FieldFamily):
             return cls._of_families(fields, ramp, members, seed, region)
         field = unwrap(fields, "tipping")
+        check_no_inputs("tipping", field)
         if ramp is not None:
             raise ValueError(
                 f"tipping: expected a FieldFamily or a diagram of data for a ramp, got "

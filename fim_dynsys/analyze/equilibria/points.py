@@ -1,6 +1,7 @@
 """Fixed points of a vector field in a region: zeros, slow points, kinds, and a check that none was missed."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.forced import omegas_of
 from fim_dynsys.regions import Region
 from fim_dynsys.threads import on_one_thread
 
@@ -138,7 +140,8 @@ def fixed_points(
     result = replace(
         found, errors_missing=missing, conserved=sums.names, fit_problems=given.fit_info.problems
     )
-    return result if on_level is None else _embedded(result, on_level, given, region)
+    result = result if on_level is None else _embedded(result, on_level, given, region)
+    return _of_forced(result)
 
 
 def _searched(
@@ -162,6 +165,13 @@ def _searched(
     return found
 
 
+def _of_forced(found: FixedPoints) -> FixedPoints:
+    """Without points of a forced field, at which its sines and cosines would be 0 at once."""
+    names = found.state_names
+    forcing = next((names[k:] for k in range(1, len(names)) if omegas_of(names[k:])), ())
+    return _rows_of(found, np.empty(0, dtype=int), forcing=forcing) if forcing else found
+
+
 def _embedded(found: FixedPoints, level: LevelSet, field: VectorField, region: Region) -> FixedPoints:
     """Points found in the coordinates of a level set as states, those in the region."""
     x = level.states(found.x)
@@ -169,20 +179,16 @@ def _embedded(found: FixedPoints, level: LevelSet, field: VectorField, region: R
     names, units = state_labels(field)
     drawn = found.draws
     if drawn is not None:
-        drawn = replace(
-            drawn,
-            x=level.states(drawn.x)[inside],
-            eigenvalues=drawn.eigenvalues[inside],
-            kind=drawn.kind[inside],
-        )
-    rows = ("eigenvalues", "kind", "status", "residual", "support", "index")
-    return replace(
-        found,
-        x=x[inside],
-        draws=drawn,
-        region=region,
-        state_names=names,
-        units=units,
-        conserved=level.text,
-        **{name: getattr(found, name)[inside] for name in rows},
-    )
+        drawn = replace(drawn, x=level.states(drawn.x))
+    found = replace(found, x=x, draws=drawn)
+    return _rows_of(found, inside, region=region, state_names=names, units=units, conserved=level.text)
+
+
+def _rows_of(found: FixedPoints, rows: np.ndarray, **changed: Any) -> FixedPoints:
+    """Some of the points, with other parts changed."""
+    drawn = found.draws
+    if drawn is not None:
+        parts = {name: getattr(drawn, name)[rows] for name in ("x", "eigenvalues", "kind")}
+        drawn = replace(drawn, **parts)
+    names = ("x", "eigenvalues", "kind", "status", "residual", "support", "index")
+    return replace(found, draws=drawn, **{name: getattr(found, name)[rows] for name in names}, **changed)

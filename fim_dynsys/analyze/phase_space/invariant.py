@@ -17,6 +17,7 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    check_result,
     labels,
     resolve_region,
     share_bar,
@@ -244,6 +245,8 @@ def manifolds(
     check_whole("manifolds", 1, budget=budget)
     check_positive("manifolds", spacing=1.0 if spacing is None else spacing)
     check_positive("manifolds", longest=1.0 if longest is None else longest)
+    if found is not None:
+        check_result("manifolds", "found", found, (FixedPoints,), "fixed_points")
     with time_limit("manifolds", max_seconds):
         if found is None:
             found = fixed_points(field, region, budget=max(1, min(_POINT_BUDGET, budget)))
