@@ -228,6 +228,11 @@ def ensemble(
     >>> found.existence.tolist(), found.x.round(9).tolist()
     ([1.0], [[1.0]])
     """
+    if not callable(function):
+        raise TypeError(
+            f"ensemble: expected an analysis, such as analyze.fixed_points, got {type(function).__name__} "
+            f"{function!r}."
+        )
     members = _members(fields)
     region = _common_region(members, region)
     found = []

@@ -21,6 +21,7 @@ from fim_dynsys.analyze.conserved import conserved_sums
 from fim_dynsys.errors import check_flags, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import Scales
@@ -467,7 +468,31 @@ def unwrap(field: object, caller: str) -> VectorField:
             "model to it first, as load('sindy-strong').fit(x, t). A record of a single state unfolds by "
             "delay_embedding, whose vectors are the states to fit."
         )
-    raise TypeError(f"{caller}: expected a VectorField or a fitted model, got {type(field).__name__}.")
+    theirs = type(field).__module__.partition(".")[0] == "pysindy"
+    hint = (
+        "; load('sindy', feature_library=..., optimizer=...).fit(x, t) is a model of its kind"
+        if theirs
+        else ""
+    )
+    raise TypeError(f"{caller}: expected a VectorField or a fitted model, got {type(field).__name__}{hint}.")
+
+
+def check_no_inputs(caller: str, field: VectorField) -> None:
+    """A TypeError that names the caller for a field with inputs."""
+    if isinstance(field, DrivenField):
+        raise TypeError(
+            f"{caller}: expected a field without inputs, got one with {', '.join(field.input_names)}; "
+            "hold them by field.at_input(u)."
+        )
+
+
+def check_result(caller: str, name: str, value: object, kinds: tuple[type, ...], maker: str) -> None:
+    """A TypeError that names the caller where an argument is no result of the kinds that it takes."""
+    if not isinstance(value, kinds):
+        taken = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(
+            f"{caller}: expected {name} as {taken}, which {maker} returns, got {type(value).__name__}."
+        )
 
 
 def held_state(caller: str, at: StateLike | None, default: np.ndarray, names: Sequence[str]) -> np.ndarray:
@@ -573,17 +598,27 @@ def scales_within(field: VectorField, region: Region) -> Scales:
     -------
     Scales
     """
+    return scales_of_both_kinds(field, region)[0]
+
+
+def scales_of_both_kinds(field: VectorField, region: Region) -> tuple[Scales, Scales]:
+    """As `scales_within`, and without bounds by the median, for a pulse that vanishes nearly everywhere."""
     deviation = region.size / np.sqrt(12.0)
     with np.errstate(all="ignore"):
         f = np.abs(field(region.sobol(_SCALE_POINTS)))
         f = f[np.isfinite(f).all(axis=1)]
         known = field.scales if field.frame.length is not None else None
-    speed, most = _speeds(f) if len(f) else (np.zeros(field.dim), np.full(field.dim, np.inf))
-    if known is not None and np.isfinite(known.speed).all():
-        return Scales(np.minimum(known.length, deviation), np.minimum(known.speed, most), known.time)
-    relative = np.sqrt(np.mean((speed / deviation) ** 2))
-    time = 1.0 / relative if 0 < relative < np.inf else 1.0
-    return Scales(deviation, np.where(speed > 1e-12 * deviation / time, speed, deviation / time), time)
+    rms, bound = _speeds(f) if len(f) else (np.zeros(field.dim), np.full(field.dim, np.inf))
+
+    def scales(most: np.ndarray) -> Scales:
+        if known is not None and np.isfinite(known.speed).all():
+            return Scales(np.minimum(known.length, deviation), np.minimum(known.speed, most), known.time)
+        speed = np.minimum(rms, most)
+        relative = np.sqrt(np.mean((speed / deviation) ** 2))
+        time = 1.0 / relative if 0 < relative < np.inf else 1.0
+        return Scales(deviation, np.where(speed > 1e-12 * deviation / time, speed, deviation / time), time)
+
+    return scales(bound), scales(np.full(field.dim, np.inf))
 
 
 def with_steps(field: VectorField, scales: Scales) -> VectorField:
@@ -624,12 +659,12 @@ def has_exact_jacobian(field: VectorField) -> bool:
 
 
 def _speeds(f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Root mean square of |f| (n, d) for each state, bounded, and the bound (infinite for zeros alone)."""
+    """Root mean square of |f| (n, d) for each state, and its bound (infinite for zeros alone)."""
     largest = f.max(axis=0)
     rms = largest * np.sqrt(np.mean((f / np.where(largest > 0, largest, 1.0)) ** 2, axis=0))
     medians = [np.median(column[column > 0]) if (column > 0).any() else np.inf for column in f.T]
     most = _LARGEST_SPEED * np.array(medians)
-    return np.minimum(rms, most), most
+    return rms, most
 
 
 def labels(field: VectorField, region: Region | None = None) -> dict:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fim_dynsys.analyze.results import scales_within, with_steps
+from fim_dynsys.analyze.results import has_exact_jacobian, scales_within, with_steps
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
@@ -48,9 +48,18 @@ class CountedField(VectorField):
         self.points += len(x)
         return self.inner._rhs(x)
 
+    @property
+    def has_jacobian(self) -> bool:
+        """Whether the inner field's Jacobian is exact; else it is differenced."""
+        return has_exact_jacobian(self.inner)
+
     def _jac(self, x: np.ndarray) -> np.ndarray:
         self.points += len(x)
         return self._differentiable._jac(x)
+
+    def _differenced(self, x: np.ndarray, step: float) -> np.ndarray:
+        self.points += len(x)
+        return self._differentiable._differenced(x, step)
 
     def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
         self.points += len(x)

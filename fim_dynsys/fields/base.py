@@ -18,6 +18,8 @@ from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
 
 _EPS = np.finfo(float).eps
+DIFFERENCE = float(_EPS**0.2)
+"""Usual step of a differenced Jacobian, relative to the length scale."""
 _NAMED = 6  # states that an error names
 
 StackedRates = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -369,8 +371,12 @@ class VectorField(abc.ABC):
         The step is the fifth root of machine epsilon times the length scale, which balances the truncation
         error h^4 against the rounding error eps/h.
         """
+        return self._differenced(x, DIFFERENCE)
+
+    def _differenced(self, x: np.ndarray, step: float) -> np.ndarray:
+        """Jacobian at rows by fourth-order central differences, with a step relative to the length scale."""
         n, d = x.shape
-        h = _EPS**0.2 * self._step_scale(x)
+        h = step * self._step_scale(x)
         steps = np.zeros((4, d, n, d))
         for k, multiple in enumerate((1.0, -1.0, 2.0, -2.0)):
             steps[k, np.arange(d), :, np.arange(d)] = multiple * h.T

@@ -126,7 +126,8 @@ class ForcedField(DrivenField):
         coefficients = np.zeros((len(terms), dim))
         coefficients[first] += extended.coefficients
         coefficients[second] += turning[used]
-        return DictionaryField(terms, coefficients, context=self._joined_context())
+        names = [*self.state_names, *self.input_names]
+        return DictionaryField(terms, coefficients, context=self._joined_context(), state_names=names)
 
     def _joined_context(self) -> Trajectories | None:
         """States and forcing of the context as states."""

@@ -7,7 +7,7 @@ from fim_dynsys.analyze.cycles.periodic import LimitCycles
 from fim_dynsys.analyze.cycles.sections import PoincareSection
 from fim_dynsys.analyze.equilibria.result import FixedPoints
 from fim_dynsys.analyze.exponents import LyapunovSpectrum
-from fim_dynsys.analyze.results import cell
+from fim_dynsys.analyze.results import cell, check_result
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, root_figure, with_unit
 from fim_dynsys.plot.space import chosen_states
@@ -154,6 +154,7 @@ def lyapunov_convergence(result: LyapunovSpectrum, ax: AxesLike | None = None) -
     2
     >>> drawing.close()
     """
+    check_result("lyapunov_convergence", "result", result, (LyapunovSpectrum,), "lyapunov")
     d = len(result.exponents)
     panels = new_axes(d, size=(7.0, 2.0), sharex=True) if ax is None else ax
     axes = given_axes(panels, d, "lyapunov_convergence")
@@ -202,6 +203,7 @@ def return_map(result: PoincareSection, coordinate: int | str = 0, ax: Axes | No
     1
     >>> drawing.close()
     """
+    check_result("return_map", "result", result, (PoincareSection,), "poincare")
     (ax,) = given_axes(new_axes(size=(4.6, 4.4)) if ax is None else ax, 1, "return_map")
     (state,) = chosen_states([coordinate], result.state_names, "return_map", 1)
     pairs = result.returns(state)

@@ -17,6 +17,7 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    check_no_inputs,
     labels,
     progress_bar,
     resolve_region,
@@ -221,6 +222,7 @@ def cycle_bands(
     check_whole("cycle_bands", 0, seed=seed)
     level = check_number("cycle_bands", "level", level, 0.0, 1.0)
     field = unwrap(field, "cycle_bands")
+    check_no_inputs("cycle_bands", field)
     region = resolve_region(field, region, "cycle_bands")
     if isinstance(n_draws, EnsembleField) or field.context is None or not isinstance(field, PosteriorField):
         drawn = drawn_fields(field, n_draws, seed, "cycle_bands")

@@ -18,6 +18,7 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    check_result,
     labels,
     resolve_region,
     unwrap,
@@ -205,6 +206,8 @@ def phase_response(
     check_whole("phase_response", 8, n_phases=n_phases)
     check_whole("phase_response", 0, which=which, seed=seed)
     level = check_number("phase_response", "level", level, 0.0, 1.0)
+    if cycles is not None:
+        check_result("phase_response", "cycles", cycles, (LimitCycles,), "limit_cycles")
     with time_limit("phase_response", max_seconds):
         if cycles is None:
             cycles = limit_cycles(field, box, seed=seed, progress=progress)

@@ -19,6 +19,7 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    check_no_inputs,
     labels,
     progress_bar,
     resolve_region,
@@ -27,6 +28,7 @@ from fim_dynsys.analyze.results import (
     with_steps,
     with_steps_within,
 )
+from fim_dynsys.analyze.settled import settled_jacobian
 from fim_dynsys.analyze.tracing.equations import ROOT, Equations
 from fim_dynsys.errors import check_number, check_positive, check_whole, renamed
 from fim_dynsys.fields.base import VectorField
@@ -299,6 +301,7 @@ class _System:
         if isinstance(fields, DataBifurcations | FieldFamily):
             return cls._of_families(fields, ramp, members, seed, region)
         field = unwrap(fields, "tipping")
+        check_no_inputs("tipping", field)
         if ramp is not None:
             raise ValueError(
                 f"tipping: expected a FieldFamily or a diagram of data for a ramp, got "
@@ -385,7 +388,7 @@ class _System:
 
     def _rates(self, field: VectorField, x: np.ndarray) -> np.ndarray:
         """Eigenvalues (d,) at a state (d,)."""
-        return np.linalg.eigvals(with_steps(field, self.scales).jacobian(x))
+        return np.linalg.eigvals(settled_jacobian(with_steps(field, self.scales), x, self.scales.length))
 
     def rest(self, x0: np.ndarray) -> np.ndarray:
         """The equilibrium of each member at each level of the ramp, (m, levels, d).

@@ -207,6 +207,8 @@ def _curves_from(
         p_range=diagram.p_range,
         q_range=(float(min(q_range)), float(max(q_range))),
         curves=tuple(explorer.curves),
+        q0=q0,
+        branch_points=tuple(e.p for e in diagram.bifurcations if e.kind is BifurcationKind.BRANCH_POINT),
     )
 
 

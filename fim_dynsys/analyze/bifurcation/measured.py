@@ -5,6 +5,7 @@ A little above five hundred lines: the result, its table and the steps from data
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -51,6 +52,10 @@ _AT_A_VALUE = 1e-9  # of the range: a bifurcation at a measured value is on eith
 _CODIMENSION_ONE = (BifurcationKind.FOLD, BifurcationKind.HOPF, BifurcationKind.BRANCH_POINT)
 _FEWEST_VALUES = 4  # a parabola with one degree of freedom left, by which intervals are widened
 _FARTHEST = 0.5  # scaled distance between a member's bifurcation and that of all data
+_CROSSING = (
+    "Branches that cross (transcritical, pitchfork) come apart by small errors of coefficients; "
+    "measure at more values there"
+)
 
 
 _Guess = tuple[np.ndarray, float]  # of an equilibrium, and the parameter value
@@ -201,13 +206,15 @@ class DataBifurcations(Result):
             for low, high, change in zip(track.p, track.p[1:], np.diff(track.n_unstable), strict=False)
             if change and not any(low - near <= b.p <= high + near for b in self.bifurcations)
         ]
-        if not places:
-            return []
-        return [
-            f"stability changes where no bifurcation was found: {', '.join(places)}. "
-            "Branches that cross (transcritical, pitchfork) come apart by small errors of coefficients; "
-            "measure at more values there"
-        ]
+        said = []
+        if places:
+            said = [f"stability changes where no bifurcation was found: {', '.join(places)}. {_CROSSING}"]
+        for a, b in _twin_folds(self.bifurcations, self.values):
+            said.append(
+                f"folds at {a.p:.4g} and {b.p:.4g} have hardly a measured value between them, and may stand "
+                f"for branches that cross there, outside both intervals. {_CROSSING}"
+            )
+        return said
 
     def _fit(self) -> str:
         known = self.misfit[np.isfinite(self.misfit) | np.isposinf(self.misfit)]
@@ -561,6 +568,25 @@ def _widening(quality: np.ndarray) -> float:
         return 1.0
     over_noise, over_deviation = np.sqrt(np.mean(known**2, axis=0))
     return max(1.0, float(min(over_noise, over_deviation / SMALL)))
+
+
+def _twin_folds(
+    found: Sequence[MeasuredBifurcation], values: np.ndarray
+) -> list[tuple[MeasuredBifurcation, MeasuredBifurcation]]:
+    """Pairs of folds within each other's reach: at most one measured value between, or by their intervals.
+
+    An error c of a constant moves folds of ``mu x - x^2 - c`` to ``-2 sqrt(c)`` and ``2 sqrt(c)``, further
+    than the intervals are wide.
+    """
+    folds = [event for event in found if event.kind is BifurcationKind.FOLD]
+    pairs = []
+    for a, b in combinations(folds, 2):
+        low, high = sorted((a.p, b.p))
+        ends = [event.interval for event in (a, b) if event.interval is not None]
+        width = sum(end[1] - end[0] for end in ends)
+        if np.count_nonzero((values > low) & (values < high)) <= 1 or high - low <= width:
+            pairs.append((a, b))
+    return pairs
 
 
 def _opinions(others: np.ndarray) -> str:

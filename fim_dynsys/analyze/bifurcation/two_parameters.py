@@ -123,6 +123,10 @@ class BifurcationCurves(Result):
         Ranges that were followed.
     curves : tuple of BifurcationCurve
         In the order in which they were found.
+    q0 : float
+        Value of the second parameter at which they begin.
+    branch_points : tuple of float
+        Values of the first one at which branches of equilibria cross there; these are not followed.
     """
 
     drawn_by = "fim_dynsys.plot.diagrams:two_parameter"
@@ -131,6 +135,8 @@ class BifurcationCurves(Result):
     p_range: tuple[float, float]
     q_range: tuple[float, float]
     curves: tuple[BifurcationCurve, ...]
+    q0: float = np.nan
+    branch_points: tuple[float, ...] = ()
 
     @property
     def points(self) -> tuple[CodimensionTwo, ...]:
@@ -158,7 +164,15 @@ class BifurcationCurves(Result):
         return columns, rows
 
     def _notes(self) -> list[str]:
-        return [f"curve {i}: {curve!r}" for i, curve in enumerate(self.curves)] + super()._notes()
+        crossings = []
+        if self.branch_points:
+            places = ", ".join(f"{value:.5g}" for value in self.branch_points)
+            crossings = [
+                f"branches of equilibria cross (BP) at {self.parameters[0]} = {places} where "
+                f"{self.parameters[1]} = {self.q0:g}: curves of branch points are not followed"
+            ]
+        curves = [f"curve {i}: {curve!r}" for i, curve in enumerate(self.curves)]
+        return [*curves, *crossings, *super()._notes()]
 
     def _variables(self) -> Variables:
         d = len(self.state_names)

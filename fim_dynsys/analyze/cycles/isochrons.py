@@ -17,6 +17,7 @@ from fim_dynsys.analyze.results import (
     StateLike,
     Table,
     Variables,
+    check_result,
     held_state,
     labels,
     resolve_region,
@@ -168,6 +169,8 @@ def isochrons(
     plane = [int(i) for i in numbers if isinstance(i, int | np.integer) and 0 <= i < field.dim]
     if len(set(plane)) != 2 or len(numbers) != 2:
         raise ValueError(f"isochrons: expected two different states among {names!r}, got {given!r}.")
+    if cycles is not None:
+        check_result("isochrons", "cycles", cycles, (LimitCycles,), "limit_cycles")
     with time_limit("isochrons", max_seconds):
         if cycles is None:
             cycles = limit_cycles(field, box, seed=seed, progress=progress)

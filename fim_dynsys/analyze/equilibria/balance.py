@@ -12,11 +12,12 @@ from fim_dynsys.analyze.equilibria.topology import degree
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
-# The boundary may not pass through a zero: it is moved where one is closer than this share of the size.
-_TOO_CLOSE = 1e-4
-# Shares of the size by which the boundary is moved, out before in, each four times the one before: a zero
-# that is too close for one is not for the next.
-_MARGINS = (0.0, 1e-3, 4e-3, 1.6e-2, -1e-3, -4e-3, -1.6e-2)
+# The boundary may not pass through a zero: faces are moved that are closer to one than this share of the
+# size, twice as much as zeros of second order are known to.
+_TOO_CLOSE = 2e-6
+# Shares of the size by which these are moved, as little as can be first: beyond an edge at 0 a rate with a
+# small half-saturation has a pole.
+_MARGINS = (0.0, 1e-5, -1e-5, 1e-3, -1e-3, 4e-3, -4e-3, 1.6e-2, -1.6e-2)
 # A search for what was missed halves the box this often: to 1/64 of a side, 1/16 in three dimensions.
 _HALVINGS = {1: 12, 2: 6, 3: 4}
 _SEEDS_PER_BOX = 12  # and with more boxes than that per dimension the whole region is in doubt, not parts
@@ -58,6 +59,8 @@ class Balance:
         The region, moved outwards or inwards a little where zeros lie on its edge.
     reason : str
         Why the check was not run, or which jumps and poles a mismatch may come from; else empty.
+    narrowed : bool
+        Whether the box is narrower than the region.
     """
 
     check: IndexCheck
@@ -65,6 +68,7 @@ class Balance:
     found: int | None
     box: Region
     reason: str = ""
+    narrowed: bool = False
 
 
 class Checker:
@@ -93,10 +97,7 @@ class Checker:
             return self._not_run("only in one to three dimensions")
         if self.undefined:
             return self._not_run(UNDEFINED)
-        for margin in _MARGINS:
-            box = self.region.widened(margin)
-            if _distance_to_boundary(x, box) < _TOO_CLOSE:
-                continue
+        for box in self._boxes(x):
             found = index[box.contains(x)].sum() if len(x) else 0.0
             if np.isnan(found):
                 why = "zeros are not isolated, or the index of one is not known"
@@ -108,10 +109,23 @@ class Checker:
                 return self._not_run(UNDEFINED)
             if boundary is not None:
                 check = IndexCheck.BALANCED if boundary == found else IndexCheck.MISMATCH
-                return Balance(check, boundary, int(found), box)
+                narrowed = bool((box.size < self.region.size).any())
+                return Balance(check, boundary, int(found), box, narrowed=narrowed)
         if self.meter.exhausted:
             return self._not_run("the budget is used up")
         return self._not_run(NO_DEGREE)
+
+    def _boxes(self, x: np.ndarray) -> Iterator[Region]:
+        """The region with faces moved, first those that are close to zeros (n, d), then all of them."""
+        near = _distances(x, self.region) < _TOO_CLOSE
+        for faces in (near, np.ones_like(near)):
+            for margin in _MARGINS[int(faces is not near) :]:
+                low, high = margin * self.region.size * faces
+                box = Region(self.region.low - low, self.region.high + high, self.region.names)
+                if _distances(x, box).min(initial=np.inf) >= _TOO_CLOSE:
+                    yield box
+                if not faces.any():
+                    break
 
     def _not_run(self, reason: str) -> Balance:
         return Balance(IndexCheck.NOT_RUN, None, None, self.region, reason)
@@ -161,14 +175,14 @@ class _Unaffordable(Exception):
     """The budget does not reach for the next points of the boundary."""
 
 
-def _distance_to_boundary(x: np.ndarray, box: Region) -> float:
-    """Smallest distance of points to the boundary, as a share of the size."""
-    if not len(x):
-        return np.inf
+def _distances(x: np.ndarray, box: Region) -> np.ndarray:
+    """Smallest distance of points (n, d) to each face, lower ones first, as a share of the size, (2, d)."""
     unit = (x - box.low) / box.size
-    outside = np.linalg.norm(np.maximum(0.0, np.maximum(-unit, unit - 1.0)), axis=1)
-    inside = np.minimum(unit, 1.0 - unit).min(axis=1)
-    return float(np.where(inside > 0, inside, outside).min())
+    beyond = np.maximum(0.0, np.maximum(-unit, unit - 1.0))
+    d = box.dim
+    aside = np.where(np.eye(d, dtype=bool), 0.0, beyond[:, None, :]).max(axis=2)  # along the other states
+    sides = np.abs([unit, unit - 1.0])
+    return np.maximum(sides, aside).min(axis=1, initial=np.inf)
 
 
 def _halves(box: Region) -> Iterator[Region]:

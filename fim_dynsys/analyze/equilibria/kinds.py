@@ -30,7 +30,8 @@ class Kind(StrEnum):
     SLOW = "slow point"
     """A minimum of |f| that is not a zero."""
     INDETERMINATE = "indeterminate"
-    """Fields drawn from the posterior disagree on which side of the imaginary axis an eigenvalue is."""
+    """Fields drawn from the posterior disagree on which side of the imaginary axis an eigenvalue is, or
+    derivatives by differences depend on the steps."""
 
     @property
     def stable(self) -> bool | None:

@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fim_dynsys.analyze.results import has_exact_jacobian
+from fim_dynsys.analyze.settled import RUNGS, SHRINKING, with_step
 from fim_dynsys.deadline import out_of_time
-from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.base import DIFFERENCE, VectorField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
@@ -27,6 +29,10 @@ _FULL_STEPS = 32
 _MINIMUM_STEP = 1e-5  # of a length: minima of |f| are polished until the step to go is less
 _MINIMUM_REACH = 0.1  # of a length, from their start
 _MINIMUM_ROUNDS = 8  # steps towards a minimum of |f|, which must be near
+# A step of Newton's method up to so many times as long as those of differences lowers |f|^2 as they foretell,
+# give or take a half; else they reach beyond a bend, and become shorter.
+_NEAR, _FORETOLD = 8.0, 0.5
+_SHORTENED = 2  # rungs of four at once: 16 times
 _DIFFERENCE = 1e-4  # of a length; central differences of the gradient are then good to about 1e-8
 _TO_EDGE = 40  # halvings of a step beyond the edge of the field's domain, which end at the edge
 # Factor, and how often: differences for the Jacobian shrink until all of their points are inside the domain;
@@ -75,9 +81,17 @@ class Meter:
         self.undefined |= bool(np.isnan(f).any())
         return f
 
-    def jacobian(self, x: np.ndarray) -> np.ndarray:
-        """Jacobian at rows ``(n, d)``, counted."""
+    def jacobian(self, x: np.ndarray, power: np.ndarray | None = None) -> np.ndarray:
+        """Jacobian at rows ``(n, d)``, counted.
+
+        Where powers (n,) are given, differenced with the usual steps by 4 to these.
+        """
         self.points += len(x)
+        if power is not None and power.any():
+            jac = np.empty((*x.shape, x.shape[1]))
+            for own in np.unique(power):
+                jac[power == own] = with_step(self.field, x[power == own], int(own))
+            return jac
         with np.errstate(all="ignore"):
             return self.field.jacobian(x)
 
@@ -236,6 +250,8 @@ class _Rows:
         self.known = np.zeros(n, dtype=bool)  # whether the Jacobian is finite
         self.damping, self.growth = np.full(n, 1e-2), np.full(n, 2.0)
         self.earlier = np.einsum("nd,nd->n", f, f)
+        self.differenced = not has_exact_jacobian(meter.field)
+        self.power = np.zeros(n, dtype=int)  # of the steps of differences
 
     @classmethod
     def start(cls, meter: Meter, x: np.ndarray, scales: Scales, box: Region) -> "_Rows":
@@ -250,7 +266,7 @@ class _Rows:
         if not len(rows):
             return
         by_scale = self.scales.length / self.scales.speed[:, None]
-        jac = self.meter.jacobian(self.x[rows]) * by_scale
+        jac = self.meter.jacobian(self.x[rows], self.power[rows]) * by_scale
         finite = (np.abs(jac) < _HUGE).all(axis=(1, 2))
         if not finite.all() and self.meter.affords(int((~finite).sum()) * 2 * _SHRINKS * len(by_scale)):
             beside = self.meter.jacobian_beside(self.x[rows[~finite]], self.scales.length)
@@ -281,7 +297,10 @@ class _Rows:
             trial2 = np.einsum("nd,nd->n", f_trial, f_trial)
         better = trial2 < size2  # never where the field is not finite
         predicted = np.einsum("nd,nd->n", along**2, inverse * s * (2.0 - inverse * s))
-        self._adapt(rows, better, (size2 - trial2) / np.where(predicted > 0, predicted, 1.0))
+        gain = (size2 - trial2) / np.where(predicted > 0, predicted, 1.0)
+        self._adapt(rows, better, gain)
+        if self.differenced:
+            self._shorten(rows, step, gain, size2)
         moved = np.abs(trial - self.x[rows]) / self.scales.length
         rounding = 4.0 * np.finfo(float).eps * (1.0 + np.abs(self.x[rows]) / self.scales.length)
         stalled = ~better & (size2 <= _STALLED**2)
@@ -289,6 +308,15 @@ class _Rows:
         rows, trial, f_trial = rows[better], trial[better], f_trial[better]
         self.x[rows], self.f[rows], self.moved[rows] = trial, f_trial, True
         self.active[rows[(f_trial == 0).all(axis=1)]] = False
+
+    def _shorten(self, rows: np.ndarray, step: np.ndarray, gain: np.ndarray, size2: np.ndarray) -> None:
+        """Difference with shorter steps where short steps of Newton's method do not do as foretold."""
+        near = np.abs(step).max(axis=1) <= _NEAR * DIFFERENCE * SHRINKING ** self.power[rows]
+        off = ~(np.abs(gain - 1.0) <= _FORETOLD) & near & (size2 > ROOT_RESIDUAL**2)
+        rows = rows[off & (self.power[rows] + _SHORTENED < RUNGS)]
+        self.power[rows] += _SHORTENED
+        self.moved[rows] = True
+        self.damping[rows], self.growth[rows] = 1e-2, 2.0
 
     def _to_edge(self, rows: np.ndarray, trial: np.ndarray, f_trial: np.ndarray, places: np.ndarray) -> None:
         """Shorten steps that leave the field's domain to its edge, where the field is still finite."""

@@ -1,16 +1,19 @@
 """Fixed points of a vector field in a region: zeros, slow points, kinds, and a check that none was missed."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from fim_dynsys.analyze.conserved import ConservedSums
 from fim_dynsys.analyze.equilibria.result import FixedPoints
-from fim_dynsys.analyze.equilibria.search import Search
+from fim_dynsys.analyze.equilibria.search import CHECKED, Search
 from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
 from fim_dynsys.analyze.results import (
     FieldLike,
     RegionLike,
     resolve_region,
+    scales_of_both_kinds,
     state_labels,
     unwrap,
 )
@@ -18,8 +21,11 @@ from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.forced import omegas_of
 from fim_dynsys.regions import Region
 from fim_dynsys.threads import on_one_thread
+
+_FAR_APART = 1e3  # speeds by root mean squares and by the median, of which either may suit a field
 
 
 @on_one_thread
@@ -126,15 +132,44 @@ def fixed_points(
                 "some that do not; pass n_draws=0, or those of a model with Knowledge(conserved=...)."
             )
         drawn = along
-    search = Search(field, box, budget, sums if on_level is None else None)
+    free = sums if on_level is None else None
     missing = drawn is None and n_draws != 0 and given.context is not None
     with time_limit("fixed_points", max_seconds):
-        search.run(n_seeds, seed)
+        search = _searched(field, box, budget, free, n_seeds, seed)
         found = search.result(slow, drawn)
     result = replace(
         found, errors_missing=missing, conserved=sums.names, fit_problems=given.fit_info.problems
     )
-    return result if on_level is None else _embedded(result, on_level, given, region)
+    result = result if on_level is None else _embedded(result, on_level, given, region)
+    return _of_forced(result)
+
+
+def _searched(
+    field: VectorField, box: Region, budget: int, sums: ConservedSums | None, n_seeds: int | None, seed: int
+) -> Search:
+    """A search that has run, by the speeds that suit the field.
+
+    Bounded by the median, they suit fields that are huge in a corner; where this leaves doubts, those of a
+    pulse, which vanishes nearly everywhere, are tried.
+    """
+    usual, others = scales_of_both_kinds(field, box)
+    in_doubt = bool((others.speed > _FAR_APART * usual.speed).any()) and box.dim <= CHECKED
+    search = Search(field, box, budget // 2 if in_doubt else budget, sums, usual)
+    search.run(n_seeds, seed)
+    if not in_doubt or search.confirmed:
+        return search
+    again = Search(field, box, budget - search.meter.points, sums, others)
+    again.run(n_seeds, seed)
+    found = again if again.confirmed else search
+    found.meter.points, found.meter.budget = search.meter.points + again.meter.points, budget
+    return found
+
+
+def _of_forced(found: FixedPoints) -> FixedPoints:
+    """Without points of a forced field, at which its sines and cosines would be 0 at once."""
+    names = found.state_names
+    forcing = next((names[k:] for k in range(1, len(names)) if omegas_of(names[k:])), ())
+    return _rows_of(found, np.empty(0, dtype=int), forcing=forcing) if forcing else found
 
 
 def _embedded(found: FixedPoints, level: LevelSet, field: VectorField, region: Region) -> FixedPoints:
@@ -144,20 +179,16 @@ def _embedded(found: FixedPoints, level: LevelSet, field: VectorField, region: R
     names, units = state_labels(field)
     drawn = found.draws
     if drawn is not None:
-        drawn = replace(
-            drawn,
-            x=level.states(drawn.x)[inside],
-            eigenvalues=drawn.eigenvalues[inside],
-            kind=drawn.kind[inside],
-        )
-    rows = ("eigenvalues", "kind", "status", "residual", "support", "index")
-    return replace(
-        found,
-        x=x[inside],
-        draws=drawn,
-        region=region,
-        state_names=names,
-        units=units,
-        conserved=level.text,
-        **{name: getattr(found, name)[inside] for name in rows},
-    )
+        drawn = replace(drawn, x=level.states(drawn.x))
+    found = replace(found, x=x, draws=drawn)
+    return _rows_of(found, inside, region=region, state_names=names, units=units, conserved=level.text)
+
+
+def _rows_of(found: FixedPoints, rows: np.ndarray, **changed: Any) -> FixedPoints:
+    """Some of the points, with other parts changed."""
+    drawn = found.draws
+    if drawn is not None:
+        parts = {name: getattr(drawn, name)[rows] for name in ("x", "eigenvalues", "kind")}
+        drawn = replace(drawn, **parts)
+    names = ("x", "eigenvalues", "kind", "status", "residual", "support", "index")
+    return replace(found, draws=drawn, **{name: getattr(found, name)[rows] for name in names}, **changed)

@@ -71,6 +71,8 @@ class FixedPoints(Result):
         where a draw has a zero.
     errors_missing : bool
         Whether draws were wanted of an inferred field that has no posterior.
+    forcing : tuple of str
+        Sines and cosines of a periodically forced field, which has no fixed points.
     """
 
     drawn_by = "fim_dynsys.plot.objects:fixed_points"
@@ -88,6 +90,7 @@ class FixedPoints(Result):
     missed: float | None = None
     draws: DrawnPoints | None = None
     errors_missing: bool = False
+    forcing: tuple[str, ...] = ()
 
     @property
     def position_errors(self) -> np.ndarray | None:
@@ -206,13 +209,18 @@ class FixedPoints(Result):
         return f"{', '.join(parts)} in {self.region}"
 
     def _notes(self) -> list[str]:
+        if self.forcing:
+            return [
+                f"a field that is forced by {', '.join(self.forcing)} has no fixed points: these never stand "
+                "still; limit_cycles gives its periodic responses",
+                str(self.effort),
+            ]
         balance = self.balance
         text = f"index check {balance.check}"
         if balance.check is IndexCheck.NOT_RUN:
             text += f": {balance.reason}"
         else:
-            within = balance.box.size[0] < self.region.size[0]
-            where = f" within {balance.box}, as a zero is at or near the edge" if within else ""
+            where = f" within {balance.box}, as a zero is at or near the edge" if balance.narrowed else ""
             text += f": indices add up to {balance.found}, {balance.boundary} on the boundary{where}"
             text += f"; {balance.reason}" if balance.reason else ""
         if self.missed is not None:

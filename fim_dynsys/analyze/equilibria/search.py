@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,13 @@ from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
     has_exact_jacobian,
-    scales_within,
     state_labels,
     with_steps,
 )
+from fim_dynsys.analyze.settled import Settled
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
 # Iterates may go this far beyond the region, as a share of its size; zeros there serve the index check.
@@ -54,12 +56,17 @@ _SPACING = 0.1
 _MOST_REPRESENTATIVES = 16  # zeros that stand for a continuum
 _MOST_IN_VALLEY = 64  # starts that go on by full steps: 4,096 of the budget
 _MOST_MINIMA = 64  # polishing costs some 8 (4 d + 2) points each: in the plane 5,000 of the budget in all
-_CHECKED = 3  # dimensions up to which indices tell what was missed; beyond, only how often zeros were met
+CHECKED = 3
+"""Dimensions up to which indices tell what was missed; beyond, only how often zeros were met."""
 _MET = 1e-4  # lengths within which iterations have ended at the same zero
 _BEYOND_EDGE = 1e-6  # lengths from a zero within which a field that is undefined there has its edge at it
 _FINER_FROM_EDGE = 1e-8 / 256  # step of the second of two one-sided differences, in lengths
 _DIVERGES = 1.05  # ratio of one-sided derivatives at steps of ratio 256 from which they are infinite: log h
 _FALLS = 4.0  # likewise from which they are 0: h^0.25
+_ONE_SIDED = 1e-6  # lengths, of one-sided differences: curvature and rounding leave 1e-6 and 1e-10 of a slope
+_KINK = 1e-2  # of the largest slope, by which it changes at a kink
+_SINGULAR_BESIDE = 1e-5  # of the largest slope: one that curvature may leave of a singular direction
+_ALONG = 1e-3  # lengths, along which a continuum is looked for
 _WORTH_A_LOOK = 20_000  # field evaluations spent in vain, after which jumps are looked for
 _ACROSS, _JUMPS = 1e-9, 1e-3  # lengths across a zero, and the change of the field in speeds that is a jump
 _ON_THE_LINE, _BISECTIONS = 1025, 60  # places at which the sign is looked at; halvings between two of them
@@ -75,11 +82,18 @@ _SEED_ROUNDS = 4  # each with four times the starts of the one before, 64 to 4,0
 class Search:
     """The zeros and minima known so far, in a region and a little beyond it."""
 
-    def __init__(self, field: VectorField, region: Region, budget: int, sums: ConservedSums | None) -> None:
+    def __init__(
+        self,
+        field: VectorField,
+        region: Region,
+        budget: int,
+        sums: ConservedSums | None,
+        scales: Scales,
+    ) -> None:
         self.given = field
         # Zeros of a field with conserved sums form continua, one point of each on every level.
         self.conserving = sums is not None and len(sums) > 0
-        self.scales = scales_within(field, region)
+        self.scales = scales
         self.field, self.region = with_steps(field, self.scales), region
         self.meter = Meter(self.field, budget)
         self.meter.points = sampled(field.dim)
@@ -90,9 +104,14 @@ class Search:
         self.roots = Refined(np.empty((0, d)), np.empty(0), np.empty(0), np.empty(0), np.empty(0, dtype=int))
         self.stalled = self.roots
         self.index = np.empty(0)
-        self.isolated = self.at_domain_edge = self.on_jump = np.empty(0, dtype=bool)
+        self.isolated = self.at_domain_edge = self.on_jump = self.ends_continuum = np.empty(0, dtype=bool)
         self.met: list[np.ndarray] = []
         self.missed: float | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the indices of the zeros found agree with the boundary."""
+        return self.balance.check is IndexCheck.BALANCED
 
     def run(self, n_seeds: int | None, seed: int) -> None:
         self.refine(starting_points(self.meter, self.region, n_seeds, seed))
@@ -110,6 +129,8 @@ class Search:
             more = self.region.sobol(4 ** (attempt + 1) * 16, seed + 1 + attempt)
             self.refine(np.concatenate([starts, more]))
             self.balance = self.checker.balance(self.roots.x, self.measure())
+        if self.missed is not None and not self.isolated.all():
+            self.missed = self._estimate()  # without those that turned out to belong to a continuum
         vague = self.balance.check is IndexCheck.MISMATCH or self.balance.reason == NO_DEGREE
         # Newton's method on the steps of a staircase uses the budget up; to see them costs a tenth or less.
         in_vain = self.meter.exhausted and not len(self.roots.x) and self.meter.budget >= _WORTH_A_LOOK
@@ -176,14 +197,12 @@ class Search:
                 break
             seed += 1
             self.refine(even_points(self.meter, self.region, self.seeds, seed))
-        if self.region.dim <= _CHECKED and self.missed < MISSED:
+        if self.region.dim <= CHECKED and self.missed < MISSED:
             self.missed = None  # the indices say more
 
     def _estimate(self) -> float:
         """Chao's lower bound of the number of zeros in the region that no iteration ended at."""
-        regular = (
-            self.roots.slope > _SINGULAR
-        )  # others may belong to a continuum, no point of which is met twice
+        regular = self.roots.slope > _SINGULAR  # others may be of a continuum, no point of which is met twice
         inside = self.roots.x[np.asarray(self.region.contains(self.roots.x), dtype=bool) & regular]
         ended = np.concatenate([*self.met, np.empty((0, self.region.dim))])
         if not len(inside):
@@ -242,12 +261,16 @@ class Search:
         x = self.roots.x
         self.index, self.isolated = np.full(len(x), np.nan), np.ones(len(x), dtype=bool)
         self.at_domain_edge = self.on_jump = np.zeros(len(x), dtype=bool)
+        self.ends_continuum = np.zeros(len(x), dtype=bool)
         # Until it is known better, a zero at which the Jacobian is singular is one of many.
         self.isolated[self.roots.slope <= _SINGULAR] = False
         if not len(x) or not self.meter.affords(len(x)):
             return self.index
         by_scale = self.scales.length / self.scales.speed[:, None]
-        jac = self.meter.jacobian(x) * by_scale
+        self.meter.points += len(x)
+        settled = Settled.of(self.field, x, self.scales.length)
+        jac = settled.jac * by_scale
+        self._slope_again(jac, settled)
         self.at_domain_edge = self._beyond_is_undefined(x)
         if self.at_domain_edge.any():
             beside = self.meter.jacobian_beside(x[self.at_domain_edge], self.scales.length)
@@ -257,6 +280,10 @@ class Search:
         self.index[self.at_domain_edge] = np.nan
         self.on_jump = self._jumps_at(x)
         self.index[self.on_jump] = np.nan
+        for i in np.flatnonzero(self._at_kinks(x) & self.isolated):
+            if self._ends_continuum(x[i]):
+                self.isolated[i], self.ends_continuum[i], self.index[i] = False, True, np.nan
+                self.roots.slope[i] = 0.0  # that of one side
         self.checker.undefined = bool(self.at_domain_edge.any())
         singular = np.flatnonzero(self.roots.slope <= _SINGULAR)
         if len(singular) and not self.conserving:
@@ -269,6 +296,16 @@ class Search:
             alone = self.isolated[i]
             self.index[i] = self.checker.local_index(x[i], np.delete(x, i, axis=0)) if alone else np.nan
         return self.index
+
+    def _slope_again(self, jac: np.ndarray, settled: Settled) -> None:
+        """Correct the slopes of zeros at which the usual steps of differences are too long."""
+        rows = np.flatnonzero(settled.refined & settled.settled)
+        if len(rows):
+            singular = np.linalg.svd(jac[rows], compute_uv=False)
+            slope = self.roots.slope.copy()
+            slope[rows] = singular[:, -1] / np.maximum(1.0, singular[:, 0])
+            self.roots = replace(self.roots, slope=slope)
+            self.isolated[rows] = slope[rows] > _SINGULAR
 
     def _beyond_is_undefined(self, x: np.ndarray) -> np.ndarray:
         """Which zeros lie at the edge of the field's domain, (n,) of bool."""
@@ -288,6 +325,46 @@ class Search:
             f = self.meter.rhs((x[rows, None] + steps).reshape(-1, d)) / self.scales.speed
             jumps[rows] = np.abs(f).reshape(len(rows), -1).max(axis=1) > _JUMPS
         return jumps
+
+    def _at_kinks(self, x: np.ndarray) -> np.ndarray:
+        """Which of the zeros (n, d) have other slopes to one side than to the other, (n,) of bool."""
+        n, d = x.shape
+        kinks, rows = np.zeros(n, dtype=bool), np.flatnonzero(~self.at_domain_edge & ~self.on_jump)
+        if len(rows) and self.meter.affords(2 * d * len(rows)):
+            ahead, behind = self._beside(x[rows])
+            largest = np.maximum(np.abs(ahead), np.abs(behind)).max(axis=(1, 2))
+            kinks[rows] = np.abs(ahead + behind).max(axis=(1, 2)) > _KINK * largest
+        return kinks
+
+    def _beside(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The field a little ahead of and behind zeros (n, d) along each axis, in speeds, (n, axis, d)."""
+        n, d = x.shape
+        steps = _ONE_SIDED * self.scales.length * np.concatenate([np.eye(d), -np.eye(d)])
+        f = self.meter.rhs((x[:, None] + steps).reshape(-1, d)) / self.scales.speed
+        f = f.reshape(n, 2 * d, d)
+        return f[:, :d], f[:, d:]
+
+    def _ends_continuum(self, x: np.ndarray) -> bool:
+        """Whether a zero (d,) at a kink is the end of a continuum, as of a dead zone.
+
+        In one of the orthants round it the Jacobian, of one-sided differences, is singular then, and the
+        field vanishes along its null vector.
+        """
+        d = len(x)
+        if not self.meter.affords(2 * d + 2 ** (d + 1)):
+            return False
+        ahead, behind = (part[0] / _ONE_SIDED for part in self._beside(x[None]))
+        largest = max(np.abs(ahead).max(), np.abs(behind).max())
+        for signs in product((1.0, -1.0), repeat=d):
+            jac = np.where(np.array(signs)[:, None] > 0, ahead, -behind).T
+            _, sizes, vectors = np.linalg.svd(jac)
+            if sizes[-1] > _SINGULAR_BESIDE * largest:
+                continue
+            moves = _ALONG * self.scales.length * vectors[-1]
+            residual = np.abs(self.meter.rhs(x + np.stack([moves, -moves])) / self.scales.speed).max(axis=1)
+            if (residual <= _SINGULAR_BESIDE * _ALONG * largest).any():
+                return True
+        return False
 
     def _are_isolated(self, x: np.ndarray, jac: np.ndarray) -> np.ndarray:
         """Whether Newton's method returns to each zero from both sides along its direction of least slope."""
@@ -361,16 +438,19 @@ class Search:
         minimum = np.array([s is PointStatus.MINIMUM for s in status], dtype=bool)
         order = np.lexsort((*(x / self.scales.length).round(6).T[::-1], support < SUPPORTED, minimum))
         x, residual, status, index = x[order], residual[order], status[order], index[order]
-        with np.errstate(all="ignore"):
-            jac = self.field.jacobian(x)
+        settled = Settled.of(self.field, x, self.scales.length)
+        jac = settled.jac
         edge = np.concatenate([self.at_domain_edge[roots], np.zeros(len(still), dtype=bool)])[order]
         values = self._spectra(x, jac, edge)
         singular = np.concatenate([self.roots.slope[roots] <= _SINGULAR, np.zeros(len(still), dtype=bool)])
         vanishing = singular[order] | (edge & (values == 0).any(axis=1))
         vanishing[vanishing] = ~self._are_simple(x[vanishing], jac[vanishing])
         kind = classify(values, vanishing, 1.0 / self.scales.time)
+        kind[self._undetermined(settled, vanishing, edge)] = Kind.INDETERMINATE
         jump = np.array([s is PointStatus.ON_JUMP for s in status], dtype=bool)
         values[jump], kind[jump] = np.nan, Kind.DEGENERATE
+        ends = np.concatenate([self.ends_continuum[roots], np.zeros(len(still), dtype=bool)])[order]
+        values[ends], kind[ends] = np.nan, Kind.DEGENERATE  # other ones to each side
         # Where rounding decides the sign of an eigenvalue, an index would contradict the kind.
         largest = np.maximum(np.abs(values).max(axis=1, initial=0.0), np.finfo(float).tiny)
         with np.errstate(invalid="ignore"):  # infinite ones have no index
@@ -404,6 +484,18 @@ class Search:
             state_names=tuple(self.given.state_names),
             units=state_labels(self.given)[1],
         )
+
+    def _undetermined(self, settled: Settled, vanishing: np.ndarray, edge: np.ndarray) -> np.ndarray:
+        """Whether the kind of a point depends on the steps of differences, which do not settle, (n,)."""
+        open_to = ~settled.settled & ~edge
+        open_to &= np.isfinite([settled.longer, settled.jac, settled.shorter]).all(axis=(0, 2, 3))
+        rows = np.flatnonzero(open_to)
+        kinds = [
+            classify(eigen(jac[rows], self.scales.length)[0], vanishing[rows], 1.0 / self.scales.time)
+            for jac in (settled.longer, settled.jac, settled.shorter)
+        ]
+        open_to[rows] = (kinds[0] != kinds[1]) | (kinds[1] != kinds[2])
+        return open_to
 
     def _spectra(self, x: np.ndarray, jac: np.ndarray, edge: np.ndarray) -> np.ndarray:
         """Eigenvalues (n, d); at the domain's edge of one-sided derivatives, infinite where these grow."""

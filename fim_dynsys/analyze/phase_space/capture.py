@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import solve_continuous_lyapunov
 from scipy.spatial import cKDTree
 
+from fim_dynsys.analyze.settled import settled_jacobian
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 
@@ -90,7 +91,7 @@ class Sink:
     def __init__(self, field: VectorField, x: np.ndarray, others: np.ndarray, region: Region) -> None:
         self.x, self.length = x, field.scales.length
         d = len(x)
-        jac = field.jacobian(x) * (self.length / self.length[:, None])
+        jac = settled_jacobian(field, x, self.length) * (self.length / self.length[:, None])
         shape = solve_continuous_lyapunov(jac.T, -np.eye(d))
         self.root = np.linalg.cholesky((shape + shape.T) / 2)
         directions = np.random.default_rng(0).standard_normal((_DIRECTIONS * d, d))

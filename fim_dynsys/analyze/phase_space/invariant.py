@@ -17,11 +17,13 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    check_result,
     labels,
     resolve_region,
     share_bar,
     unwrap,
 )
+from fim_dynsys.analyze.settled import settled_jacobian
 from fim_dynsys.analyze.tangent import STAGES, CountedField
 from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_positive, check_whole
@@ -243,6 +245,8 @@ def manifolds(
     check_whole("manifolds", 1, budget=budget)
     check_positive("manifolds", spacing=1.0 if spacing is None else spacing)
     check_positive("manifolds", longest=1.0 if longest is None else longest)
+    if found is not None:
+        check_result("manifolds", "found", found, (FixedPoints,), "fixed_points")
     with time_limit("manifolds", max_seconds):
         if found is None:
             found = fixed_points(field, region, budget=max(1, min(_POINT_BUDGET, budget)))
@@ -305,25 +309,31 @@ def _launches(field: VectorField, found: FixedPoints) -> tuple[list[_Launch], in
     signs = np.sign(found.eigenvalues.real)
     mixed = (signs.min(axis=1, initial=1) < 0) & (signs.max(axis=1, initial=-1) > 0)
     for i in (i for i, kind in enumerate(found.kind) if mixed[i] and kind in hyperbolic):
-        values, vectors = np.linalg.eig(field.jacobian(found.x[i]))
+        jac = settled_jacobian(field, found.x[i], field.scales.length)
+        values, vectors = np.linalg.eig(jac)
         for stable in (True, False):
             chosen = np.flatnonzero((values.real < 0) == stable)
             if len(chosen) > 1:
                 skipped += 1
                 continue
             launches += _launch_pair(
-                field, found.x[i], i, stable, values[chosen[0]].real, vectors[:, chosen[0]].real
+                field, found.x[i], jac, i, stable, values[chosen[0]].real, vectors[:, chosen[0]].real
             )
     return launches, skipped
 
 
 def _launch_pair(
-    field: VectorField, x: np.ndarray, origin: int, stable: bool, eigenvalue: float, vector: np.ndarray
+    field: VectorField,
+    x: np.ndarray,
+    jac: np.ndarray,
+    origin: int,
+    stable: bool,
+    eigenvalue: float,
+    vector: np.ndarray,
 ) -> Iterator[_Launch]:
     """Both starts on the expansion ``x + s v + s^2 w`` with (2 lambda - J) w = D^2 f [v, v] / 2."""
     length = field.scales.length
     vector = vector / np.linalg.norm(vector / length)
-    jac = field.jacobian(x)
     curvature = field.directional(x, vector, vector) / 2
     bend = np.linalg.solve(2 * eigenvalue * np.eye(field.dim) - jac, curvature)
     for s in (_LAUNCH, -_LAUNCH):

@@ -106,18 +106,20 @@ def zero_one(series: Sequence[np.ndarray], every: int, n_frequencies: int = 100,
 
 
 def _growth(x: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """Correlation of the modified mean square displacement with time, for each frequency."""
-    n = len(x)
+    """Correlation of the modified mean square displacement with time, for each frequency.
+
+    The modification takes away the oscillation that the mean of the series causes. In records of finite
+    length some of it stays, and exceeds the growth where the mean is large: the series is taken without it.
+    """
+    n, x = len(x), x - x.mean()
     lags = np.arange(1, n // 10 + 1)
     path = np.cumsum(x * np.exp(1j * np.outer(frequencies, np.arange(1, n + 1))), axis=1)
     kept = n - lags[-1]
     displacement = np.stack(
         [np.mean(np.abs(path[:, lag : kept + lag] - path[:, :kept]) ** 2, axis=1) for lag in lags], axis=1
     )
-    wave = (1.0 - np.cos(np.outer(frequencies, lags))) / (1.0 - np.cos(frequencies))[:, None]
-    modified = displacement - x.mean() ** 2 * wave
     off = lags - lags.mean()
-    away = modified - modified.mean(axis=1, keepdims=True)
+    away = displacement - displacement.mean(axis=1, keepdims=True)
     size = np.sqrt(np.sum(away**2, axis=1) * np.sum(off**2))
     return away @ off / np.where(size > 0, size, 1.0)
 

@@ -86,6 +86,14 @@ def test_a_pole_of_the_lyapunov_coefficient_is_passed():
     assert found.effort.iterations < 220  # 100 more where the pole is located like a zero
 
 
+def test_branch_points_that_are_not_followed_are_named():
+    """(p - q) x - x^2 has branches that cross at p = q, and no fold."""
+    plane = FieldPlane.from_callable(lambda x, p, q: (p - q) * x - x**2, 1, ("p", "q"))
+    found = bifurcation_curves(plane, [0.0], (-1, 1), (-1, 1), [(-2, 2)], q0=0.25)
+    assert found.branch_points == pytest.approx([0.25]) and not found.curves
+    assert "cross (BP) at p = 0.25 where q = 0.25" in str(found)
+
+
 def test_what_is_no_plane_is_refused():
     with pytest.raises(TypeError, match="expected a FieldPlane"):
         bifurcation_curves(FieldFamily.from_callable(lambda x, p: p - x**2, 1), [1.0], (0, 1), (0, 1))

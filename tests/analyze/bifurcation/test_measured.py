@@ -208,3 +208,17 @@ def test_stability_that_changes_without_a_bifurcation_is_said():
 
     assert "no bifurcation was found: track 0 between 0 and 0.25" in found(1e-4)
     assert "no bifurcation was found" not in found(0.0)
+
+
+def test_two_folds_within_each_others_reach_may_be_a_crossing(switch_data):
+    """mu x - x^2 - c has folds at -+ 2 sqrt(c): with c as uncertain, they say nothing of mu = 0."""
+    powers = Dictionary(np.array([[0], [1], [2]]))
+    values, t = np.linspace(-1.0, 1.0, 9), np.linspace(0, 8, 40)
+    runs = [simulate(CallableField(lambda x, mu=mu: mu * x - x**2, 1), [[0.1], [1.5]], t).x for mu in values]
+    data = Trajectories.from_arrays(list(np.concatenate(runs)), [t] * 18, coords={"mu": np.repeat(values, 2)})
+    model = Noisy(powers, lambda mu: [[-1e-3], [mu], [-1.0]], (0, 0), 1e-3)
+    found = bifurcations_from_data(model, data, n_draws=8, cycles=False)
+    assert [event.kind for event in found.bifurcations] == [BifurcationKind.FOLD] * 2
+    assert "Branches that cross" in str(found), str(found)
+    apart = bifurcations_from_data(Noisy(*SWITCH, (0, 0), 0.02), switch_data, n_draws=8, cycles=False)
+    assert "Branches that cross" not in str(apart)

@@ -136,6 +136,12 @@ def test_kaplan_yorke_dimension_of_points_and_cycles(field, x0, dimension):
 # ---------------------------------------------------------------------- chaos
 
 
+@pytest.mark.parametrize("offset", [10.0, 300.0, 1e5])
+def test_the_zero_one_test_does_not_depend_on_an_offset(offset):
+    series = logistic(3.97, 2000)
+    assert zero_one_test(series + offset) == pytest.approx(zero_one_test(series), abs=1e-6)
+
+
 def test_zero_one_test_of_logistic_map():
     """Periodic at r = 3.55, chaotic at r = 3.97: figure 2 of Gottwald and Melbourne (2009)."""
     assert abs(zero_one_test(logistic(3.55, 2000))) < 0.05
