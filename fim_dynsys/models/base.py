@@ -437,7 +437,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             warn(
                 f"{self._caller}.fit: {name} = {text} along the data: the effects of {name} and of "
                 f"{', '.join(others)} cannot be distinguished, and other equations fit as well. Vary {name} "
-                "independently.",
+                "independently, and faster where states follow it at once.",
                 DataWarning,
             )
 
@@ -826,8 +826,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Fields inferred from `n` bootstrap resamples of the context.
 
-        Trajectories are resampled with replacement. Where there are fewer than eight, each is then replaced
-        by blocks of consecutive observations at random positions, each block a trajectory of its own (moving
+        Trajectories are resampled with replacement. Where there are fewer than eight, each is replaced by
+        blocks of consecutive observations at random positions, each block a trajectory of its own (moving
         blocks), as many observations in all as it had. Members whose paths leave all bounds from the
         data, where that of the field stays, are replaced and counted in ``left_out``.
 

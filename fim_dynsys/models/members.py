@@ -17,6 +17,9 @@ from fim_dynsys.trajectories.container import Trajectories
 _SPANS = 2.0  # of the longest record: as far as members are followed
 _AWAY = 10.0  # ranges of the data: a path that goes farther has left all bounds
 _ENOUGH = 8  # trajectories, of which 6,435 resamples differ; two have three, which are no distribution
+# Parts of one or two records, and of more: long enough for smoothing. Shorter blocks, each with a free start,
+# spread members up to twice as far as data sets do, and halves half as far.
+_QUARTERS, _THIRDS = 4, 3
 _REDRAWS = 8  # of drawing again: of an eighth that stays, two thirds are found
 
 Draw = Callable[[int, int], Sequence[VectorField]]
@@ -69,11 +72,14 @@ def bootstrap_weighed(
         As for `bootstrap_context`.
     """
     n, errors = len(trajectories), None if isinstance(sigma, Noise) else sigma
-    drawn = rng.integers(n, size=n).tolist() if n > 1 else [0]
     if n >= _ENOUGH:
-        return trajectories[np.array(drawn)], sigma if errors is None else [errors[k] for k in drawn]
+        drawn = rng.integers(n, size=n)
+        return trajectories[drawn], sigma if errors is None else [errors[k] for k in drawn]
     pairs, inputs = trajectories.arrays(), trajectories.input_arrays()
-    blocks = [(k, block) for k in drawn for block in _blocks(len(pairs[k][0]), rng, min_observations)]
+    parts = _QUARTERS if n < 3 else _THIRDS
+    blocks = [
+        (k, block) for k in range(n) for block in _blocks(len(pairs[k][0]), parts, rng, min_observations)
+    ]
     context = Trajectories.from_arrays(
         [pairs[k][1][block] for k, block in blocks],
         [pairs[k][0][block] for k, block in blocks],
@@ -86,10 +92,9 @@ def bootstrap_weighed(
     return context, sigma if errors is None else [errors[k][block] for k, block in blocks]
 
 
-def _blocks(size: int, rng: np.random.Generator, min_observations: int) -> list[slice]:
+def _blocks(size: int, parts: int, rng: np.random.Generator, min_observations: int) -> list[slice]:
     """Stretches of a record at random positions, about as many samples in all as it has."""
-    # a quarter of the record: long enough for smoothing, and four independent positions
-    length = min(size, max(min_observations, 5, -(-size // 4)))
+    length = min(size, max(min_observations, 5, -(-size // parts)))
     starts = rng.integers(size - length + 1, size=-(-size // length))
     return [slice(start, start + length) for start in starts]
 

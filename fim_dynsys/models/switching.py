@@ -11,7 +11,8 @@ from fim_dynsys.trajectories.holding import Hold
 
 _BESIDE, _DEGREE = 5, 2  # samples on each side of a switch, and the polynomials through them
 _EARLY = 0.1  # of a gap: as much as the curvature of a path may look like
-_SURE = 3.0  # standard errors: 2 of 441 records that switch at samples pass it, of 451 others 253
+_SURE = 3.0  # standard errors: 6 of 441 records that switch at samples pass it, of 451 others 266
+_PASSED = 5.5  # variance of jumps by noise, in that of samples: of two such parabolas at the switch
 _MEDIAN_SQUARE = 0.455  # of a standard normal number
 _FEWEST = 5  # samples without a switch beside them, which show what bends otherwise
 _MOST = 400  # of either, which take some 20 ms
@@ -103,6 +104,7 @@ def _weights(missed: np.ndarray, usual: np.ndarray) -> np.ndarray:
 def _by_other_jumps(switches: Sequence[_Meeting], others: Sequence[_Meeting], usual: np.ndarray) -> float:
     """Variance of products at switches if states jump there as elsewhere, by noise alone."""
     chance = np.nanmedian([other.jump**2 for other in others], axis=0) / _MEDIAN_SQUARE
+    chance = np.minimum(chance, _PASSED * usual)  # paths that bend fast jump by more than noise
     bends = np.array([switch.bend for switch in switches])
     weights = _weights(np.array([switch.missed for switch in switches]), usual)
     return float(np.nansum((weights * bends) ** 2 * chance, axis=1).mean())

@@ -247,7 +247,10 @@ class Observations:
         """
         if self.n > MANY:
             raise ValueError(f"observe: expected at most {MANY} counts, got more.")
-        return self._weighed([np.sqrt(np.maximum(states * self.scale, LEAST_COUNT)) for states in self.path])
+        known = self._weighed([np.sqrt(np.maximum(states * self.scale, LEAST_COUNT)) for states in self.path])
+        return replace(
+            known, noise=replace(known.noise, share=np.zeros(self.dim))
+        )  # it grows with the states
 
     def _weighed(self, errors: Sequence[np.ndarray]) -> "Observations":
         """The same with standard deviations (n, d) of the samples of each piece, in the units of the data."""
@@ -279,7 +282,10 @@ class Observations:
 
     @cached_property
     def weighs_unevenly(self) -> np.ndarray:
-        """Whether given errors of a state (d,) differ from sample to sample by more than three times."""
+        """Whether given errors of a state (d,) differ from sample to sample by more than three times.
+
+        Not of counts: near 0 little is known of their starts without smoothing.
+        """
         seen = self.weights > 0.0
         most = np.max(self.weights, axis=(0, 1))
         least = np.min(np.where(seen, self.weights, np.inf), axis=(0, 1))
