@@ -682,9 +682,11 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             return
         beyond = self.field_.fit_info.inference.beyond_noise
         if beyond is not None and self._sigma is None:  # else residuals are in units of these errors
+            driven = isinstance(self.field_, DrivenField)
+            lacking = "inputs between their samples" if driven else "a drive in time"
             warn(
                 f"{self._caller}.{method}: the field leaves {beyond:.2g} times the noise of the samples, all "
-                "along: it lacks something, such as a term, a state or a drive in time. Standard errors and "
+                f"along: it lacks something, such as a term, a state or {lacking}. Standard errors and "
                 "bands are too narrow by as much; another model, other states or inputs may help.",
                 FitWarning,
             )

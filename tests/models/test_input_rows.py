@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import expm
 
 import fim_dynsys
-from fim_dynsys.errors import DataWarning
+from fim_dynsys.errors import DataWarning, FitWarning
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.regression.input_rows import followed
 from fim_dynsys.regression.inputs import curves, jumps
@@ -102,7 +102,10 @@ def test_a_function_that_switches_between_samples_is_followed(states):
         with_errors = fim_dynsys.load("sindy-strong").fit(states[seen], ROWS[seen], u=force, sigma=0.015)
     assert any("jump or turn between the samples" in str(one.message) for one in heard)
     assert with_errors.context_.n_obs.tolist() == [seen.sum()]
-    with pytest.warns(DataWarning, match="jump or turn between the samples"):
+    with (
+        pytest.warns(DataWarning, match="jump or turn between the samples"),
+        pytest.warns(FitWarning, match="such as a term, a state or inputs between their samples"),
+    ):
         plain = fim_dynsys.load("sindy").fit(states[seen], ROWS[seen], u=force)
     assert plain.context_.n_obs.tolist() == [seen.sum()]
 
