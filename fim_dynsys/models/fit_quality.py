@@ -127,10 +127,9 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
         left = _left(windows, corrected.apart(windows, paths[len(records) :]))
     found = _judged(records, windows, along, ahead, left, level, endings, exact)
     everywhere = _root_mean_square(np.concatenate(along), np.concatenate([r.root for r in records]), 0)
-    # Approximations miss noise-free states, and equations that are to be exact are judged by that; where
-    # velocities are hidden, such small misses are those of other equations. Inputs are known less well.
-    of_positions = info.inference.positions is not None and not context.input_names
-    noisy = (level > _ACCURACY) | of_positions
+    # Approximations miss noise-free states, and equations that are to be exact are judged by that; such small
+    # misses of others are those of other equations. Inputs are known less well.
+    noisy = (level > _ACCURACY) | (not context.input_names)
     missed = np.minimum(left, everywhere) / np.maximum(level, _NEARLY)
     beyond = float(np.max(missed[noisy], initial=0.0))
     # from fitted starts alone, and not where chaos drives paths away
