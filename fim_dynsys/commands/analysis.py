@@ -3,6 +3,7 @@
 import argparse
 import json as as_json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -179,10 +180,9 @@ def _tables(
         if held:
             which = ", the means" if inputs is None else ""
             print(f"Under constant inputs{which} {inputs_as_text(held)}:\n")
-        text = reading.in_options("\n\n".join(str(result) for result in [*results, *bands]))
-        lines = text.split("\n")
-        # of cycles the last table has the errors
-        print("\n".join(line for line in lines if not (bands and line.startswith("No standard errors"))))
+        # where there are bands, cycles need not say that they have no errors
+        shown = [points, replace(cycles, from_data=False), *bands] if cycles and bands else results
+        print(reading.in_options("\n\n".join(map(str, shown))))
     if portrait is not None:
         from fim_dynsys import plot  # loads matplotlib
 
