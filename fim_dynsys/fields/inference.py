@@ -78,6 +78,8 @@ class Inference:
         Whether the equations were given, so that there was nothing to choose.
     scarce : bool
         Whether few samples decide, so that other equations may fit as well.
+    relative : tuple of (str, float)
+        States whose logarithms were fitted, and their relative errors, as estimated.
     """
 
     judge: Judge | None = None
@@ -95,6 +97,7 @@ class Inference:
     notes: tuple[str, ...] = ()
     given: bool = False
     scarce: bool = False
+    relative: tuple[tuple[str, float], ...] = ()
 
     def noting(self, *said: str) -> Self:
         """The same with more notes."""
@@ -132,6 +135,8 @@ class Inference:
             found["given"] = True
         if self.scarce:
             found["few samples"] = True
+        if self.relative:
+            found["relative errors"] = dict(self.relative)
         return found
 
     @classmethod
@@ -160,6 +165,7 @@ class Inference:
             notes=tuple(str(notes).split(_NOTES)) if notes else (),
             given=bool(report.get("given", False)),
             scarce=bool(report.get("few samples", False)),
+            relative=tuple((report.get("relative errors") or {}).items()),
         )
 
 

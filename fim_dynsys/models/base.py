@@ -65,7 +65,7 @@ from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, boun
 from fim_dynsys.models.outliers import samples_of, suspects, wrapped_angles
 from fim_dynsys.models.rates import check_rates, in_other_units, informed_by_rates, of_rates_alone
 from fim_dynsys.models.related_inputs import related_inputs
-from fim_dynsys.models.relative import RELATIVE, checked_names, over_decades, relative_errors
+from fim_dynsys.models.relative import checked_names, over_decades, relative_errors
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.models.trust import Rivals, deviation_by_errors, deviation_elsewhere, together
@@ -372,8 +372,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             if relative:
                 levels = ", ".join(f"{name} {100.0 * level:.2g} %" for name, level in relative.items())
                 facts = field.fit_info.inference.noting(f"relative errors, estimated: {levels}")
-                field = field.with_fit_info(report=field.fit_info.report | {RELATIVE: relative})
-                field = field.with_fit_info(inference=replace(facts, noise=Noise.ESTIMATED))
+                facts = replace(facts, noise=Noise.ESTIMATED, relative=tuple(relative.items()))
+                field = field.with_fit_info(inference=facts)
             self._sigma = given.get("sigma")
             self._adopt(field, trajectories)
         if in_conflict is not None:
@@ -663,7 +663,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if given and left is not None and left > _TOO_SMALL:
             said = "these are larger, or the equations miss something"
             remedy = "; pass larger errors, or none to have them estimated"
-            if RELATIVE in self.field_.fit_info.report:
+            if self.field_.fit_info.inference.relative:
                 said, remedy = (
                     "the equations miss something, or errors of neighbouring samples go together",
                     "",
@@ -711,10 +711,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         """
         if self._sigma is None or self._sigma is Noise.POISSON:
             return ""
-        relative = self.field_.fit_info.report.get(RELATIVE)
-        if relative is None:
+        relative = self.field_.fit_info.inference.relative
+        if not relative:
             return "sigma gives"
-        levels = ", ".join(f"{100.0 * level:.2g} % of {name}" for name, level in relative.items())
+        levels = ", ".join(f"{100.0 * level:.2g} % of {name}" for name, level in relative)
         return f"log estimates from neighbouring samples, {levels}"
 
     def _warn_of_knowledge(self, trajectories: Trajectories) -> None:

@@ -7,9 +7,6 @@ import numpy as np
 from fim_dynsys.regression.criteria import NORMAL, noise_model, pseudo_residuals
 from fim_dynsys.trajectories.container import Trajectories
 
-RELATIVE = "relative errors"
-"""Where a report has what was estimated, by state."""
-
 _FEWEST = 9  # samples of a trajectory from which its noise is estimated
 _SMALL = 1e-3  # of a state's size: smaller values count as so large, for fits cannot weigh endless decades
 _LEAST = 1e-3  # relative error: nothing is asked beyond
