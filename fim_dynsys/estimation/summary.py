@@ -303,10 +303,10 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
     if len(known):
         weight = np.where(np.isfinite(objective.errors), np.median(known) / objective.errors, 1.0)
 
-    def explained(kind: np.ndarray, off: np.ndarray, own: np.ndarray, weight: np.ndarray) -> float:
-        sums = np.bincount(kinds, weight**2, m), np.bincount(kinds, weight**2 * values, m)
+    def explained(kind: np.ndarray, off: np.ndarray, own: np.ndarray, of_values: np.ndarray) -> float:
+        sums = np.bincount(kinds, of_values**2, m), np.bincount(kinds, of_values**2 * values, m)
         centre = sums[1] / np.where(sums[0] > 0, sums[0], 1.0)
-        total = float(np.sum((weight * (values - centre[kinds]) / spread[kinds]) ** 2))
+        total = float(np.sum((of_values * (values - centre[kinds]) / spread[kinds]) ** 2))
         lost = float(np.sum((own * off / spread[kind]) ** 2))
         return 1.0 - lost / total if total > 0 else 1.0
 

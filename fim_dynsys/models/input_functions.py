@@ -130,9 +130,7 @@ def _with_jumps(data: Trajectories, u: InputFunction) -> Trajectories | None:
 
 def _jumps(t: np.ndarray, u: InputFunction, most: int) -> list[float]:
     """First times behind jumps of inputs, where these vary otherwise; the largest of so many candidates."""
-    width = np.diff(t)
-    grid = np.append((t[:-1, None] + width[:, None] * (np.arange(_POINTS) / _POINTS)).ravel(), t[-1])
-    values = evaluated(u, grid)
+    width, grid, values = _on_grid(t, u)
     range_ = np.ptp(np.where(np.isfinite(values), values, values[0]), axis=0)
     values = values / np.where(range_ > 0.0, range_, 1.0)
     bends = np.abs(np.diff(values, n=2, axis=0))
@@ -193,11 +191,16 @@ def _rebuilt(
     )
 
 
-def _switches(t: np.ndarray, u: InputFunction) -> Sequence[tuple[float, np.ndarray]] | None:
-    """Times at which inputs switch and their values from there on; None where they change otherwise."""
+def _on_grid(t: np.ndarray, u: InputFunction) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gaps (n - 1,), times at equal parts of each, and inputs there."""
     width = np.diff(t)
     grid = np.append((t[:-1, None] + width[:, None] * (np.arange(_POINTS) / _POINTS)).ravel(), t[-1])
-    values = evaluated(u, grid)
+    return width, grid, evaluated(u, grid)
+
+
+def _switches(t: np.ndarray, u: InputFunction) -> Sequence[tuple[float, np.ndarray]] | None:
+    """Times at which inputs switch and their values from there on; None where they change otherwise."""
+    width, grid, values = _on_grid(t, u)
     found = []
     for i in np.flatnonzero((values[1:] != values[:-1]).any(axis=1)):
         before, behind = float(grid[i]), float(grid[i + 1])

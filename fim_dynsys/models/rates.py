@@ -69,12 +69,11 @@ class _Rates:
     def of(cls, columns: np.ndarray, rates: np.ndarray, least: np.ndarray | float = 0.0) -> "_Rates":
         """From terms (N, m) and rates (N, d)."""
         gram, moment, total = normal_equations(columns, rates)
-        floor = np.maximum(VARIANCE_FLOOR * total / len(rates), least)
-        equations = zip(gram, moment, total, floor, strict=True)
+        plain = cls(gram, moment, total, len(rates), total, np.zeros(moment.T.shape, dtype=bool), least)
+        equations = zip(gram, moment, total, plain.floor, strict=True)
         chosen = [_subset(*own, len(rates)) for own in equations]
         variance = np.array([left_over for _, left_over in chosen])
-        support = np.column_stack([values for values, _ in chosen])
-        return cls(gram, moment, total, len(rates), variance, support, least)
+        return replace(plain, variance=variance, support=np.column_stack([values for values, _ in chosen]))
 
     @classmethod
     def on(

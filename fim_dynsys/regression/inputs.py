@@ -72,20 +72,21 @@ def curves(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> Curves:
     if hold in (Hold.PREVIOUS, Hold.LINEAR) or not n_inputs:
         chosen = held if hold == Hold.PREVIOUS else lines
         return Curves(chosen, np.zeros(n_inputs), (hold,) * n_inputs, np.ones(n_inputs, dtype=bool))
-    kinds = held_as(t, u, hold)
+    kinds, missed = zip(*(_recognised(t, v) if hold == Hold.AUTO else (hold, None) for v in u.T), strict=True)
     found, error, sure = lines, np.zeros(n_inputs), np.ones(n_inputs, dtype=bool)
     smooth = np.array([kind in (Hold.SMOOTH, Hold.PIECES) for kind in kinds])
     if len(t) >= _FEW and smooth.any():
-        found, error = _splines(t, u)
-        found = np.where(smooth, found, lines)
-        error = np.where(smooth, error, 0.0)
+        whole = np.array([kind == Hold.SMOOTH for kind in kinds])
+        if whole.any():
+            found, error = _splines(t, u)
+        found, error = np.where(whole, found, lines), np.where(whole, error, 0.0)
         broken, doubtful = np.zeros(u.shape, dtype=bool), np.zeros(n_inputs, dtype=bool)
-        for k, kind in enumerate(kinds):
+        for k, (kind, times) in enumerate(zip(kinds, missed, strict=True)):
             if kind == Hold.PIECES:
-                broken[:, k] = breaks(t, u[:, k])
+                broken[:, k] = breaks(t, u[:, k], times)
                 found[:, :, k], error[k] = _in_pieces(t, u[:, k], broken[:, k])
-            elif hold == Hold.AUTO:
-                doubtful[k] = _jumps_somewhere(t, u[:, k], _DOUBTFUL)
+            elif times is not None:
+                doubtful[k] = (times > _DOUBTFUL).any()
         # nothing predicts its samples: it may as well be held, or go along lines
         predicted = 8.0 * error <= _UNPREDICTED * np.std(u, axis=0)
         sure = ~smooth | (hold != Hold.AUTO) | (predicted & ~_leaps(t, u, broken) & ~doubtful)
@@ -113,7 +114,7 @@ def jumps(cubics: np.ndarray) -> np.ndarray:
 
 def held_as(t: np.ndarray, u: np.ndarray, hold: Hold) -> tuple[Hold, ...]:
     """What each of the inputs (n, m) does between its samples, recognised where that is left open."""
-    return tuple(_recognised(t, column) if hold == Hold.AUTO else hold for column in u.T)
+    return tuple(_recognised(t, column)[0] if hold == Hold.AUTO else hold for column in u.T)
 
 
 def _splines(t: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -128,18 +129,19 @@ def _splines(t: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(errors[1] < errors[0], found[1], found[0]), errors.min(axis=0) / 8.0
 
 
-def _recognised(t: np.ndarray, u: np.ndarray) -> Hold:
-    """What one input (n,) does between its samples."""
+def _recognised(t: np.ndarray, u: np.ndarray) -> tuple[Hold, np.ndarray | None]:
+    """What one input (n,) does between its samples, and `_missed_by_both` where that was asked."""
     change = np.diff(u) != 0.0
     if len(u) < 3 or not change.any():
-        return Hold.SMOOTH
+        return Hold.SMOOTH, None
     if len(np.unique(u)) <= min(_FEW_LEVELS, len(u) // 4):
-        return Hold.PREVIOUS
+        return Hold.PREVIOUS, None
     if np.mean(~change) < _HELD:
-        return Hold.PIECES if _jumps_somewhere(t, u, _PLAIN) else Hold.SMOOTH
+        missed = _missed_by_both(t, u)
+        return (Hold.PIECES if (missed > _PLAIN).any() else Hold.SMOOTH), missed
     inner = np.flatnonzero(change[1:-1]) + 1
     direct = ~change[inner - 1] & ~change[inner + 1]
-    return Hold.PREVIOUS if not len(inner) or direct.mean() >= _DIRECT else Hold.LINEAR
+    return (Hold.PREVIOUS if not len(inner) or direct.mean() >= _DIRECT else Hold.LINEAR), None
 
 
 def _leaps(t: np.ndarray, u: np.ndarray, broken: np.ndarray) -> np.ndarray:
@@ -154,22 +156,18 @@ def _leaps(t: np.ndarray, u: np.ndarray, broken: np.ndarray) -> np.ndarray:
     return (wide & (speed[1:-1] > _SUDDEN * usual)).any(axis=0)
 
 
-def breaks(t: np.ndarray, u: np.ndarray) -> np.ndarray:
+def breaks(t: np.ndarray, u: np.ndarray, missed: np.ndarray | None = None) -> np.ndarray:
     """Samples (n,) to which one input (n,) of pieces jumps; and those that follow another at once.
 
     Polynomials through the samples before a jump miss the one behind it by far more than they miss others,
-    and polynomials through those behind miss the one before it.
+    and polynomials through those behind miss the one before it; ``missed`` is `_missed_by_both` where known.
     """
     if len(t) < _FEW:
         return np.zeros(len(t), dtype=bool)
+    missed = _missed_by_both(t, u) if missed is None else missed
     gaps = np.diff(t)
     at_once = np.append(False, gaps < _AT_ONCE * np.median(gaps))
-    return at_once | (_missed_by_both(t, u) > _DOUBTFUL)
-
-
-def _jumps_somewhere(t: np.ndarray, u: np.ndarray, least: float) -> bool:
-    """Whether one input jumps somewhere, by how many times polynomials miss more than elsewhere."""
-    return len(t) >= _FEW and bool((_missed_by_both(t, u) > least).any())
+    return at_once | (missed > _DOUBTFUL)
 
 
 def _missed_by_both(t: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -182,6 +180,8 @@ def _missed_by_both(t: np.ndarray, u: np.ndarray) -> np.ndarray:
     """
     rise, gaps, found = np.diff(u), np.diff(t), np.zeros(len(t))
     step, changing = np.abs(rise), rise != 0.0
+    if len(t) < _FEW:
+        return found
     usual, least = np.median(step[changing]) if changing.any() else np.inf, _LARGE * np.std(u)
     places = np.flatnonzero((step > _OTHERS * usual) & (gaps <= _WIDE * np.median(gaps))) + 1
     places = places[(places >= _FEWEST) & (places <= len(t) - _FEWEST)]

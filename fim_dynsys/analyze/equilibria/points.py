@@ -14,6 +14,7 @@ from fim_dynsys.analyze.results import (
     RegionLike,
     resolve_region,
     scales_of_both_kinds,
+    scales_within,
     state_labels,
     unwrap,
 )
@@ -134,14 +135,23 @@ def fixed_points(
         drawn = along
     free = sums if on_level is None else None
     missing = drawn is None and n_draws != 0 and given.context is not None
+    # the sines and cosines of a forced field are never 0 at once: there is nothing to search
+    names = given.state_names or ()
+    forcing = tuple(next((names[k:] for k in range(1, len(names)) if omegas_of(names[k:])), ()))
     with time_limit("fixed_points", max_seconds):
-        search = _searched(field, box, budget, free, n_seeds, seed)
+        if forcing:
+            search = Search(field, box, budget, free, scales_within(field, box))
+        else:
+            search = _searched(field, box, budget, free, n_seeds, seed)
         found = search.result(slow, drawn)
     result = replace(
-        found, errors_missing=missing, conserved=sums.names, fit_problems=given.fit_info.problems
+        found,
+        errors_missing=missing,
+        conserved=sums.names,
+        fit_problems=given.fit_info.problems,
+        forcing=forcing,
     )
-    result = result if on_level is None else _embedded(result, on_level, given, region)
-    return _of_forced(result)
+    return result if on_level is None else _embedded(result, on_level, given, region)
 
 
 def _searched(
@@ -163,13 +173,6 @@ def _searched(
     found = again if again.confirmed else search
     found.meter.points, found.meter.budget = search.meter.points + again.meter.points, budget
     return found
-
-
-def _of_forced(found: FixedPoints) -> FixedPoints:
-    """Without points of a forced field, at which its sines and cosines would be 0 at once."""
-    names = found.state_names
-    forcing = next((names[k:] for k in range(1, len(names)) if omegas_of(names[k:])), ())
-    return _rows_of(found, np.empty(0, dtype=int), forcing=forcing) if forcing else found
 
 
 def _embedded(found: FixedPoints, level: LevelSet, field: VectorField, region: Region) -> FixedPoints:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from fim_dynsys.analyze.conserved import ConservedSums, sampled
-from fim_dynsys.analyze.equilibria.balance import NO_DEGREE, Checker, IndexCheck
+from fim_dynsys.analyze.equilibria.balance import NO_DEGREE, Balance, Checker, IndexCheck
 from fim_dynsys.analyze.equilibria.domain import zeros_on_faces
 from fim_dynsys.analyze.equilibria.drawn import follow_into
 from fim_dynsys.analyze.equilibria.kinds import Kind, classify, eigen
@@ -105,6 +105,7 @@ class Search:
         self.stalled = self.roots
         self.index = np.empty(0)
         self.isolated = self.at_domain_edge = self.on_jump = self.ends_continuum = np.empty(0, dtype=bool)
+        self.balance = Balance(IndexCheck.NOT_RUN, None, None, region, "nothing was searched")
         self.met: list[np.ndarray] = []
         self.missed: float | None = None
 
