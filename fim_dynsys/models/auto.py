@@ -28,6 +28,7 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.constraints_applied import honoured
 from fim_dynsys.models.exact_fields import with_relations
 from fim_dynsys.models.fim_ode.own import FIMODE, MIN_OBSERVATIONS, n_used
 from fim_dynsys.models.members import bounded_members, check_members
@@ -123,8 +124,8 @@ class Auto(SearchedModel):
     progress : bool, optional
         Whether a search of more than two seconds shows a bar; default on a terminal.
     knowledge : Knowledge, optional
-        Prior knowledge of the field; every candidate satisfies it. Noise-free samples are then fitted
-        like others, a field without an equation is no candidate, and units suggest no equations.
+        Prior knowledge of the field; every candidate satisfies it. A field without an equation is then no
+        candidate, and units suggest no equations.
     """
 
     name = "auto"
@@ -460,10 +461,12 @@ class Auto(SearchedModel):
             question.facts(facts, search), found.exact_models[k], search.observations, order
         )
         found_field = member.field(search.observations, order.trajectories, said, facts)
-        field = order.field(found_field, question.context)
-        assert isinstance(field, DictionaryField)  # of samples without inputs, of which nothing is known
+        degree = search.dictionary.degree
+        field = honoured(order.field(found_field, question.context), question.knowledge, degree)
+        assert isinstance(field, DictionaryField)  # of samples without inputs
         free = order.free(member.dictionary, member.free)
-        return FittedField.of(field, partial(exact_errors, free=free) if shown.refined else None)
+        errors = partial(exact_errors, free=free, knowledge=question.knowledge, degree=degree)
+        return FittedField.of(field, errors if shown.refined else None)
 
     @property
     def _row(self) -> Row:

@@ -9,10 +9,12 @@ import numpy as np
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.inference import Inference
 from fim_dynsys.fields.posterior import LawField
+from fim_dynsys.models.constraints_applied import honoured
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.exact.models import ExactModel
 from fim_dynsys.search.exact.relations import relations
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.standard_errors import exact_roots
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -42,10 +44,17 @@ def exact_field(
     context: Trajectories,
     report: dict[str, Any],
     inference: Inference,
+    knowledge: Knowledge | None = None,
+    degree: int = 0,
 ) -> LawField:
-    """The field of an exact model in the units of its context, with the posterior of the fit and a report."""
+    """The field of an exact model in the units of its context, with the posterior of the fit and a report.
+
+    ``knowledge`` is what it was searched with, of monomials up to ``degree``.
+    """
     item = model.item
     known = with_relations(inference, model, observations, order)
-    field = order.field(item.field(observations, order.trajectories, report, known), context)
+    given = order.field(item.field(observations, order.trajectories, report, known), context)
+    field = honoured(given, knowledge, degree)
     assert isinstance(field, DictionaryField)  # exact models are of samples without inputs
-    return LawField.of(field, partial(exact_roots, free=order.free(item.dictionary, item.free)))
+    free = order.free(item.dictionary, item.free)
+    return LawField.of(field, partial(exact_roots, free=free, knowledge=knowledge, degree=degree))

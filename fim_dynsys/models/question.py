@@ -127,10 +127,9 @@ class Question:
 
     @property
     def is_plain(self) -> bool:
-        """Whether exact equations may be read off: no inputs, no constraints, errors all alike."""
-        observations = self.search.observations
-        free = not observations.n_inputs and self.search.restriction is None
-        return free and equal_errors(self.errors)
+        """Whether exact equations may be read off: no inputs, all states observed, errors all alike."""
+        plain = not self.search.observations.n_inputs and not self.positions
+        return plain and equal_errors(self.errors)
 
     def knowing(self, knowledge: Knowledge) -> Self:
         """The same question where something is known; nothing was before."""

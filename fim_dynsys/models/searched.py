@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from fim_dynsys.regression.criteria import Known, equal_errors, looks_noise_free
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import ExactSearch
-from fim_dynsys.search.exact.models import NOISE_FREE
+from fim_dynsys.search.exact.models import NOISE_FREE, NOISELESS
 from fim_dynsys.search.initial_estimate import InitialEstimate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Pool
@@ -27,8 +28,11 @@ from fim_dynsys.search.units import homogeneous
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
-_FITTED_EXACTLY = 12  # candidates that are fitted to noise-free data to numerical precision, too
+FITTED_EXACTLY = 12
+"""Candidates that are fitted to noise-free data to numerical precision, too."""
+
 _DOUBTED = 3  # candidates that are fitted so where the samples look noisy
+_CONTRADICTED = 30.0  # times what exact equations miss: searches that are not exact come nearer than that
 
 
 def _nothing() -> None:
@@ -175,23 +179,38 @@ def searched(
     notes: dict[str, str] = {}
     if effort.ask_plugins:
         asked, notes = _ask(search, exact, equal_errors(question.errors), seed, done)
-    if not exact.settled:
-        pool = Pool(search, estimate=estimate(search), besides=list(besides), whole=bool(exact.models))
+    if not (exact.settled and exact.preferred_allowed):
+        noise_free = bool(exact.allowed)
+        pool = Pool(search, estimate=estimate(search), besides=list(besides), whole=noise_free)
         pool = row.search(pool, done)
         grown = homogeneous(pool.search.observations, pool.functions, question.order.trajectories)
-        if not exact.models:
+        if not noise_free:
             grown = _with_proposals(pool, asked, grown)
-        local = effort.local and not exact.models
+        local = effort.local and not noise_free
         found = Portfolio.of(pool, grown, notes, question.knowledge, local, row.judge)
         if exact.models:
-            exact.fit(found.members[:_FITTED_EXACTLY])
-        else:
+            exact.fit(found.members[:FITTED_EXACTLY])
+        elif sought is not None:
             # Slopes of fast transients look noisy where the samples are not: paths that miss little tell.
-            if sought is not None:
-                exact.fit(c for c in found.members[:_DOUBTED] if _hardly_misses(c))
-            if not exact.settled:
-                return found
+            exact.fit(c for c in found.members[:_DOUBTED] if _hardly_misses(c))
+        if not (noise_free or exact.settled):
+            return replace(found, remarks=contradicted(exact, found.members))
     return Portfolio.of_exact(exact.search, exact.answers, notes)
+
+
+def contradicted(exact: ExactSearch, found: Sequence[Candidate]) -> tuple[str, ...]:
+    """A remark where equations without the constraints miss far less: the samples contradict these."""
+    without = next(iter(exact.models), None)
+    if exact.search.restriction is None or without is None or found[0].variance is None:
+        return ()
+    observations = exact.search.observations
+    missed = float(np.sqrt(np.mean(found[0].variance / np.maximum(observations.signal_variance, 1e-300))))
+    if not missed > max(_CONTRADICTED * without.misses, NOISELESS):
+        return ()
+    return (
+        f"the samples contradict the constraints: equations without them miss {without.misses:.1g} of the "
+        f"signal, with them {missed:.1g}",
+    )
 
 
 def _hardly_misses(candidate: Candidate) -> bool:

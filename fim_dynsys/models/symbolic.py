@@ -21,7 +21,7 @@ from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.question import Question
-from fim_dynsys.models.searched import SearchedModel
+from fim_dynsys.models.searched import FITTED_EXACTLY, SearchedModel, contradicted
 from fim_dynsys.regression.gaps import completed
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import ExactSearch
@@ -72,8 +72,7 @@ class SymbolicModel(SearchedModel):
 
     Samples with hardly any noise are fitted to numerical precision, as by `auto`: the simplest model that
     leaves no more than rounding, the errors of integration or noise is the answer, quotients of several
-    states and functions of sums among them; not with inputs, knowledge, errors of their own or positions
-    alone.
+    states and functions of sums among them; not with inputs, errors of their own or positions alone.
 
     Parameters
     ----------
@@ -115,13 +114,18 @@ class SymbolicModel(SearchedModel):
     def _answer(self, question: Question) -> DictionaryField | DrivenField:
         effort = self._effort
         order = question.order
+        exact = ExactSearch(question.search, question.samples, composed=effort.composed)
         if question.is_plain:
-            model = self._exact(question, effort)
-            if model is not None:
-                return model
+            exact.run(effort.exact_structures or 0)
+        if exact.settled and exact.preferred_allowed:
+            return self._exact(question, exact)
         found = self._candidates(question, effort)
+        if exact.models and question.knowledge is not None:
+            exact.fit(found.items[:FITTED_EXACTLY])
+            if exact.settled:
+                return self._exact(question, exact)
         notes: dict[str, Any] = {}
-        remarks: tuple[str, ...] = ()
+        remarks = contradicted(exact, found.items)
         suggested = rates_by_units(order.trajectories) if question.knowledge is None else None
         if suggested is not None:
             constrained = self._candidates(question.knowing(suggested), effort, found.items[:REFITTED])
@@ -129,7 +133,7 @@ class SymbolicModel(SearchedModel):
             notes |= by_units(suggested, *scores)
             if is_accepted(suggested, *scores):
                 found = constrained
-                remarks = (suggestion_note(suggested),)
+                remarks += (suggestion_note(suggested),)
                 notes["constraints"] = suggested.plain()
         best = found.items[0]
         report = {
@@ -145,12 +149,8 @@ class SymbolicModel(SearchedModel):
         }
         return found.question.answer(best, report, Inference(noise=assumed(question.sigma), notes=remarks))
 
-    def _exact(self, question: Question, effort: Effort) -> LawField | None:
-        """The exact model of noise-free samples; None where they have noise, or follow none closely."""
-        exact = ExactSearch(question.search, question.samples, composed=effort.composed)
-        exact.run(effort.exact_structures or 0)
-        if not exact.settled:
-            return None
+    def _exact(self, question: Question, exact: ExactSearch) -> LawField:
+        """The exact model of noise-free samples."""
         models, order = exact.answers, question.order
         best = models[0].item
         report = {
@@ -161,7 +161,16 @@ class SymbolicModel(SearchedModel):
             "free_numbers": order.free(best.dictionary, best.free),
         }
         facts = question.facts(Inference(Judge.EXACT, noise=assumed(question.errors)), question.search)
-        return exact_field(models[0], question.search.observations, order, question.context, report, facts)
+        return exact_field(
+            models[0],
+            question.search.observations,
+            order,
+            question.context,
+            report,
+            facts,
+            question.knowledge,
+            question.search.dictionary.degree,
+        )
 
     def _candidates(
         self, question: Question, effort: Effort, others: Sequence[Candidate] = ()

@@ -14,7 +14,7 @@ import numpy as np
 from fim_dynsys.fields.expressions import parse
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.search.restrictions import Restriction
+from fim_dynsys.search.restrictions import ROUNDING, Restriction
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
@@ -34,7 +34,6 @@ _RISES = {Kind.HILL, Kind.POWER, Kind.RECIPROCAL, Kind.SQUARED_RECIPROCAL}
 _VANISHES = {Kind.SIN, Kind.HILL, Kind.HILL2, Kind.SATURATION}
 """Kinds that are zero where their argument is."""
 
-_ROUNDING = 1e-11  # of the largest entry of an equality
 _SAME_NUMBER = 1e-9  # difference of coefficients that are one, to the tolerance of linear programs
 
 _OPEN = re.compile(r"\+\s*\.\.\.\s*$")
@@ -218,6 +217,7 @@ class _Compiler:
         self.required: dict[int, str] = {}
         self.equalities: list[_Equality] = []
         self.gradients: dict[str, list[_Part]] = {}
+        self.functions: dict[str, list[str]] = {}  # that remain in them
 
     # ------------------------------------------------------------------ text
 
@@ -288,7 +288,9 @@ class _Compiler:
         for place in np.flatnonzero(self.low == self.high).tolist():
             why = frozenset({self.why_low[place], self.why_high[place]})
             self.equalities.append(({place: 1.0}, float(self.low[place]), why))
-        return self.solved()
+        restriction = self.solved()
+        self.check_conserved(restriction)
+        return restriction
 
     def fix(self, row: int, state: int, value: float, why: str) -> None:
         self.equalities.append(({self.at(row, state): 1.0}, value, frozenset({why})))
@@ -354,7 +356,25 @@ class _Compiler:
                 if number != 0
             ]
             self.gradients[text] = parts
+            named = dict(zip(self.symbols, map(sympy.Symbol, self.names), strict=True))
+            self.functions[text] = [str(function.subs(named)) for function in functions]
             self.equalities += self.of_gradient(text, parts, self.dictionary.exponents)
+
+    def check_conserved(self, found: Restriction) -> None:
+        """Refuse quantities with functions that a field conserves only at rest.
+
+        Terms of each function conserve them by themselves, so that none of a pendulum's energy would.
+        """
+        moves = (found.offset != 0.0) | (found.basis != 0.0).any(axis=1).reshape(found.offset.shape)
+        for text, functions in self.functions.items():
+            states = sorted({state for state, *_ in self.gradients[text]})
+            if functions and not moves[:, states].any():
+                names = " and ".join(sorted(f"{self.names[state]}'" for state in states))
+                raise ValueError(
+                    f"Knowledge.conserved: expected a quantity that polynomials can conserve, got {text!r}, "
+                    f"whose derivatives contain {', '.join(functions)}: no terms of {names} conserve it. "
+                    "Leave it out, or fit given equations with load('equations')."
+                )
 
     def of_gradient(self, text: str, parts: list[_Part], exponents: np.ndarray) -> list[_Equality]:
         """What it says of monomials that their sum along the gradient of a quantity vanishes."""
@@ -489,9 +509,9 @@ class _Compiler:
                 if row[place] != 0.0:
                     value, why = value - row[place] * known_value, why | known_why
                     row = row - row[place] * known
-            row[np.abs(row) <= _ROUNDING * size] = 0.0
+            row[np.abs(row) <= ROUNDING * size] = 0.0
             if not row.any():
-                if abs(value) > _ROUNDING * max(size, 1.0):
+                if abs(value) > ROUNDING * max(size, 1.0):
                     self.contradicted(why, " and ".join(self.name_of(place) for place in entries))
                 continue
             pivot = int(order[np.flatnonzero(row[order])[0]])
@@ -519,7 +539,7 @@ class _Compiler:
             bounds = self.low[place], self.high[place]
             if not len(touched):
                 facts = {*why, *(d[place] for d in (self.why_low, self.why_high) if place in d)}
-                if not bounds[0] - _ROUNDING <= value <= bounds[1] + _ROUNDING:
+                if not bounds[0] - ROUNDING <= value <= bounds[1] + ROUNDING:
                     self.contradicted(facts, self.name_of(place))
                 if place in self.required and value == 0.0:
                     self.contradicted({*why, self.required[place]}, self.name_of(place))
@@ -528,7 +548,7 @@ class _Compiler:
                 ends = sorted((end - value) / factor for end in bounds)
                 low[k], high[k] = max(low[k], ends[0]), min(high[k], ends[1])
                 required[k] |= place in self.required
-                if low[k] > high[k] + _ROUNDING:
+                if low[k] > high[k] + ROUNDING:
                     self.contradicted({*why, *self.bounds_of(place, int(free[k]))}, self.name_of(place))
             else:
                 required[touched] |= place in self.required

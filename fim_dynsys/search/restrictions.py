@@ -9,6 +9,9 @@ import numpy as np
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.sparse import solve_supports
 
+ROUNDING = 1e-11
+"""Of the largest entry of an equality."""
+
 Beyond = Callable[[np.ndarray, int, int, np.ndarray], "Restriction"]
 """See `Restriction`."""
 
@@ -221,6 +224,45 @@ class Restriction:
             offset=self.offset[rows],
             basis=basis[rows][:, :, kept].reshape(len(rows) * d, int(kept.sum())),
             place=place_of[row] * d + state,
+            low=self.low[kept],
+            high=self.high[kept],
+            required=self.required[kept],
+        )
+
+    def tied(self, support: np.ndarray) -> "Restriction | None":
+        """The restriction of fields whose other coefficients than those of a support (m, d) are all zero.
+
+        None where it allows no such field. Numbers that others decide then lose their bounds.
+        """
+        outside = ~support.ravel()
+        rows = np.column_stack([self.basis[outside], -self.offset.ravel()[outside]])
+        pivots: list[int] = []
+        for k in range(len(rows)):
+            row = rows[k]
+            row[np.abs(row) <= ROUNDING * np.abs(row).max(initial=0.0)] = 0.0
+            column = int(np.argmax(np.abs(row[:-1]))) if len(row) > 1 else 0
+            if not row[:-1].any():
+                if row[-1] != 0.0:
+                    return None
+                continue
+            rows[k] = row / row[column]
+            others = np.arange(len(rows)) != k
+            rows[others] -= rows[others, column : column + 1] * rows[k]
+            pivots.append(column)
+        decided = np.array(pivots, dtype=np.intp)
+        kept = np.setdiff1d(np.arange(len(self.place)), decided)
+        solved = rows[rows[:, :-1].any(axis=1)]
+        given = np.column_stack([self.basis[:, kept], self.offset.ravel()])
+        by_others = self.basis[:, decided] @ np.column_stack([-solved[:, kept], solved[:, -1]])
+        ends = given + by_others
+        ends[np.abs(ends) <= ROUNDING * np.maximum(np.abs(given), np.abs(by_others))] = 0.0
+        ends[outside] = 0.0
+        basis, offset = ends[:, :-1], ends[:, -1]
+        return replace(
+            self,
+            offset=offset.reshape(self.offset.shape),
+            basis=basis,
+            place=self.place[kept],
             low=self.low[kept],
             high=self.high[kept],
             required=self.required[kept],

@@ -1,6 +1,7 @@
 """How far the numbers of a field may be off, by the trajectory fit that gave them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.regression.refinement import parameter_roots
 from fim_dynsys.regression.windows import in_windows
 from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.exact.constrained import constrained
 from fim_dynsys.search.exact.models import fitted, from_sample_to_sample
 from fim_dynsys.search.horizon import window_count
 from fim_dynsys.search.knowledge import Knowledge
@@ -77,7 +79,12 @@ def standard_errors(
     return errors if np.isfinite(errors).all() else None
 
 
-def exact_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
+def exact_roots(
+    field: DictionaryField,
+    free: Iterable[Sequence[int]] = (),
+    knowledge: Knowledge | None = None,
+    degree: int = 0,
+) -> np.ndarray | None:
     """Deviations of the numbers of a model of noise-free data, its terms being given.
 
     By the fit to numerical precision, linearised about the numbers, see `ExactModel.calibrated_fit`.
@@ -88,6 +95,8 @@ def exact_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> n
         With a context.
     free : list of (term, slot, number)
         The fitted numbers inside functions, see `Candidate`.
+    knowledge, degree
+        See `standard_errors`.
 
     Returns
     -------
@@ -95,22 +104,31 @@ def exact_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> n
         As `LawField` takes them; None where no fit confirms the numbers.
     """
     assert field.context is not None
-    observations, candidate, used = _in_units_of_the_search(field, free)
+    observations, candidate, used = _in_units_of_the_search(field, free, knowledge, degree, tied=True)
     samples = [(t[seen], x[seen]) for t, x, seen in _complete(field.context)]
     precise = Precise.of(observations, resolution(samples))
-    model = fitted(precise, candidate)
+    model = fitted(precise, replace(candidate, restriction=None))
     if model is None:
         return None
-    fit = from_sample_to_sample(precise, model).calibrated_fit
-    root = parameter_roots(fit, observations.n_values)
+    model = from_sample_to_sample(precise, model)
+    if candidate.restriction is not None:
+        model = constrained(model, candidate.restriction)
+        if model is None or not len(model.item.parameters):
+            return None
+    root = parameter_roots(model.calibrated_fit, observations.n_values)
     with np.errstate(all="ignore"):
         roots = np.einsum("qr,rmk->qmk", root, _slopes(candidate, observations, used))
     return roots if np.isfinite(roots).all() else None
 
 
-def exact_errors(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
+def exact_errors(
+    field: DictionaryField,
+    free: Iterable[Sequence[int]] = (),
+    knowledge: Knowledge | None = None,
+    degree: int = 0,
+) -> np.ndarray | None:
     """Standard errors of the numbers of an exact model, as `FittedField` takes them; see `exact_roots`."""
-    roots = exact_roots(field, free)
+    roots = exact_roots(field, free, knowledge, degree)
     return None if roots is None else np.linalg.norm(roots, axis=0)
 
 
@@ -127,8 +145,12 @@ def _in_units_of_the_search(
     positions: Sequence[str] | None = None,
     sigma: Sequence[np.ndarray] | Noise | None = None,
     window: float | None = None,
+    tied: bool = False,
 ) -> tuple[Observations, Candidate, np.ndarray]:
-    """Observations of a field's context, the field as a candidate, and which terms (m,) that has."""
+    """Observations of a field's context, the field as a candidate, and which terms (m,) that has.
+
+    With ``tied`` coefficients that are zero stay zero, whatever is known of their sums with others.
+    """
     assert field.context is not None
     context, terms = field.context, field.extended if isinstance(field, DrivenField) else field
     assert isinstance(terms, DictionaryField)
@@ -151,7 +173,13 @@ def _in_units_of_the_search(
         names = context.state_names, context.input_names
         searched = Search(observations, monomials).knowing(knowledge, *names)
         assert searched.restriction is not None
-        known = searched.restriction.extended(monomials, every).subset(rows)
+        known = searched.restriction.extended(monomials, every)
+        if tied:
+            support = np.zeros((len(every), field.dim), dtype=bool)
+            support[rows] = coefficients[:, : field.dim] != 0.0
+            known = known.tied(support)
+            assert known is not None  # the field satisfies it
+        known = known.subset(rows)
     coefficients = coefficients[:, : field.dim]
     used = (coefficients != 0.0).any(axis=1) if known is None else known.rows_of(coefficients)
     start = Candidate(coefficients, observations.start, own_terms, Origin(Stage.GIVEN), restriction=known)

@@ -227,3 +227,79 @@ def test_draws_of_functions_stay_finite():
     known = Knowledge(nonnegative=["A", "R"])
     model = fim_dynsys.load("auto", knowledge=known).fit(noisy, t, feature_names=["A", "R"])
     assert all(np.isfinite(member(x)).all() for member in model.ensemble(20))
+
+
+def noise_free(rates, start, span, names, n=300):
+    field = CallableField(lambda z: np.stack(rates(*z.T), axis=1), len(start))
+    exact = simulate(field, start, np.linspace(0.0, span, n), rtol=1e-11)
+    return Trajectories.from_arrays(exact.x[0], exact.t[0], state_names=names), field
+
+
+RECORDS = {
+    "prey": (
+        lambda x, y: (x * (1.0 - x / 8.0) - 1.2 * x * y / (1.0 + x), 0.9 * x * y / (1.0 + x) - 0.3 * y),
+        [2.0, 1.0],
+        60.0,
+        ("x", "y"),
+        Knowledge(nonnegative=["x", "y"]),
+    ),
+    "pendulum": (
+        lambda x, v: (v, -np.sin(x) - 0.1 * v),
+        [2.5, 0.0],
+        20.0,
+        ("x", "v"),
+        Knowledge(known={"x": "v"}, bounds={"v": {"v": (None, 0.0)}}),
+    ),
+    "epidemic": (  # s + i + r = 1 along the record: what is conserved decides among many equations
+        lambda s, i, r: (-0.5 * s * i, 0.5 * s * i - 0.1 * i, 0.1 * i),
+        [0.99, 0.01, 0.0],
+        100.0,
+        ("s", "i", "r"),
+        Knowledge(conserved=["s + i + r"]),
+    ),
+    "lorenz": (
+        lambda x, y, z: (10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z),
+        [-8.0, 7.0, 27.0],
+        5.0,
+        ("x", "y", "z"),
+        Knowledge(equal=[{"x": "y - x"}], forbid={"z": ["z**2"]}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "auto", "symbolic"])
+@pytest.mark.parametrize("record", RECORDS)
+def test_noise_free_records_are_solved_exactly_with_knowledge_too(record, name):
+    """Knowing something made answers 1e5 times worse: exact equations were sought without it only."""
+    *system, names, facts = RECORDS[record]
+    data, truth = noise_free(*system, names)
+    model = load(name, facts).fit(data)
+    points = data.x[0][::10] * 1.05
+    rates = truth(points)
+    assert np.abs(model.predict(points) - rates).max() < 1e-7 * np.abs(rates).max()
+
+
+def test_errors_and_members_of_exact_equations_satisfy_what_is_known():
+    *system, names, _ = RECORDS["pendulum"]
+    data, _ = noise_free(*system, names)
+    model = load("fim-ode", Knowledge(known={"x": "v"})).fit(data)
+    points = np.random.default_rng(0).normal(size=(9, 2))
+    assert (model.predict(points)[:, 0] == points[:, 1]).all()
+    for member in model.ensemble(5):
+        assert np.abs(member(points)[:, 0] - points[:, 1]).max() < 1e-12
+    errors = model.field_.standard_errors
+    assert (errors[:, 0] == 0.0).all()
+    assert errors[:, 1].max() > 0.0
+
+
+def test_knowledge_that_noise_free_samples_contradict_is_named():
+    data, _ = noise_free(lambda x, v: (v, -2.0 * x), [2.0, 0.0], 20.0, ("x", "v"))
+    for name in ("fim-ode", "auto", "symbolic"):
+        model = load(name, Knowledge(known={"x": "1.1*v"})).fit(data)
+        assert "the samples contradict the constraints" in "; ".join(model.field_.fit_info.inference.notes)
+
+
+def test_a_quantity_that_polynomials_cannot_conserve_is_refused(data):
+    """It left x' = 0 and v' = 0."""
+    with pytest.raises(ValueError, match=r"got 'v\*\*2/2 - cos\(x\)', whose derivatives contain sin\(x\)"):
+        load("auto", Knowledge(conserved=["v**2/2 - cos(x)"])).fit(data)

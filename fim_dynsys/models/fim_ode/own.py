@@ -334,14 +334,24 @@ class FIMODE(Asking, PretrainedModel):
             "chosen": best.origin.text(question.order.coordinates),
             "candidates": len(found.members),
         }
-        facts, seen = Inference(found.judge.name), found.search.observations
+        facts, seen = Inference(found.judge.name, notes=found.remarks), found.search.observations
         if found.exact_models:
             report["misses"] = found.exact_models[0].misses
             facts = question.facts(facts, found.search)
-            exact = exact_field(found.exact_models[0], seen, question.order, question.context, report, facts)
+            exact = exact_field(
+                found.exact_models[0],
+                seen,
+                question.order,
+                question.context,
+                report,
+                facts,
+                question.knowledge,
+                found.search.dictionary.degree,
+            )
             return question.with_deviation(exact, found) if found.closer else exact, None
         field = question.with_deviation(question.answer(best, report, facts, found.search), found)
-        if not question.is_plain or question.errors is not None or seen.cut is not None:
+        plain = question.is_plain and question.knowledge is None
+        if not plain or question.errors is not None or seen.cut is not None:
             return field, None
         others = np.stack([member.coefficients for member in found.members])
         _, others = found.search.dictionary.rescaled(others, seen.scale, seen.time_unit)

@@ -11,6 +11,7 @@ from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.precise import RESOLVED, Precise, resolution
 from fim_dynsys.regression.windows import every, in_windows
 from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.exact.constrained import satisfying
 from fim_dynsys.search.exact.models import (
     KNEE_OF_SIMULATIONS,
     NOISE_FREE,
@@ -85,7 +86,7 @@ class ExactSearch:
     Parameters
     ----------
     search : Search
-        Data and monomials.
+        Data and monomials. Models are sought without its restriction; those that satisfy it are answers.
     samples : list of (t (n,), x (n, d))
         As they were given, for their rounding.
     composed : bool
@@ -101,7 +102,7 @@ class ExactSearch:
         self, search: Search, samples: Sequence[tuple[np.ndarray, np.ndarray]], composed: bool = False
     ) -> None:
         self.search = replace(search, observations=in_windows(search.observations, _WINDOW))
-        self._search, self._composed = self.search, composed
+        self._search, self._composed = replace(self.search, restriction=None), composed
         self._precise = Precise.of(self.search.observations, resolution(samples))
         self._fits: dict[bytes, ExactModel | None] = {}
         self._pruned: set[bytes] = set()
@@ -115,14 +116,29 @@ class ExactSearch:
 
     @property
     def answers(self) -> list[ExactModel]:
-        """The models, those that are hardly less preferred than the first with their final numbers."""
-        models = self.models
-        return [
+        """The models allowed, with numbers that satisfy the restriction.
+
+        Those that are hardly less preferred than the first have their final numbers.
+        """
+        models = self.allowed
+        final = [
             from_sample_to_sample(self._precise, model)
             if model.item.score < models[0].item.score + _OPEN
             else model
             for model in models
         ]
+        found = (
+            self._satisfying(new) or self._satisfying(old) for new, old in zip(final, models, strict=True)
+        )
+        return [model for model in found if model is not None]
+
+    @property
+    def allowed(self) -> list[ExactModel]:
+        """The models that satisfy the restriction, with the numbers that they have without it."""
+        return [model for model in self.models if self._satisfying(model) is not None]
+
+    def _satisfying(self, model: ExactModel) -> ExactModel | None:
+        return satisfying(model, self.search)
 
     @property
     def _best(self) -> ExactModel | None:
@@ -131,9 +147,18 @@ class ExactSearch:
 
     @property
     def settled(self) -> bool:
-        """Whether the preferred model misses hardly anything, and nothing systematic."""
-        best = self._best
-        if best is None or not best.misses < SURE or self._systematic(best):
+        """Whether the preferred model allowed misses hardly anything, and nothing systematic."""
+        best = next(iter(self.allowed), None)
+        return best is not None and self._settles(best)
+
+    @property
+    def preferred_allowed(self) -> bool:
+        """Whether a model that satisfies the restriction is hardly less preferred than any other."""
+        allowed = self.allowed
+        return bool(allowed) and allowed[0].item.score < self.models[0].item.score + _OPEN
+
+    def _settles(self, best: ExactModel) -> bool:
+        if not best.misses < SURE or self._systematic(best):
             return False
         white = effective_sample_size(best.residuals) > _WHITE * len(best.residuals)
         return best.misses < NOISELESS or bool(white.all())
@@ -187,7 +212,7 @@ class ExactSearch:
                 self._search, self._precise = search, precise
                 self.fit(found)
             best = self._best
-            if self.settled or (best is not None and self._simulated(best)):
+            if best is not None and (self._settles(best) or self._simulated(best)):
                 return
 
     def _forget(self) -> None:
@@ -250,9 +275,9 @@ class ExactSearch:
             self._seek_again(dense, misses, functions, most)
 
     def fit(self, items: Iterable[Candidate]) -> None:
-        """Fit structures that were not tried."""
+        """Fit structures that were not tried, without what is known of their numbers."""
         for item in items:
-            self._fitted(item)
+            self._fitted(item if item.restriction is None else replace(item, restriction=None).in_use())
 
     def fit_state_equations(self, proposed: Sequence[Sequence[StateEquation]], by: str) -> None:
         """Fit models of right-hand sides proposed for each state, and what those that come nearest lead to.

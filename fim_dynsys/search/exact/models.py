@@ -31,7 +31,9 @@ NOISELESS = 1e-4
 KNEE_OF_SIMULATIONS = 2.5
 """As much a parameter more must lower the residuals of models that miss no noise."""
 
-_TINY = 1e-6  # of the signal, and
+TINY = 1e-6
+"""Of the signal: what misses less leaves hardly anything to explain."""
+
 _EXACT = 3.0  # times the floor: nothing is left to explain
 _SIMULATED = 1e-3  # of the signal: simulations err by so much
 _COARSELY = 1e-4  # of the signal: fits that leave more need no better integration
@@ -141,7 +143,7 @@ class ExactModel:
     @cached_property
     def is_exact(self) -> bool:
         """Whether nothing is left to explain."""
-        return self.misses < _TINY and bool((self.residual_variance <= _EXACT**2 * self.floor).all())
+        return self.misses < TINY and bool((self.residual_variance <= _EXACT**2 * self.floor).all())
 
     @property
     def calibrated_fit(self) -> TrajectoryFit:
