@@ -32,6 +32,7 @@ from fim_dynsys.models.constraints_applied import honoured
 from fim_dynsys.models.exact_fields import with_relations
 from fim_dynsys.models.fim_ode.own import FIMODE, MIN_OBSERVATIONS, n_used
 from fim_dynsys.models.members import bounded_members, check_members
+from fim_dynsys.models.orbits import noting_one_orbit
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import samples_of, with_outliers_of
 from fim_dynsys.models.question import Question
@@ -463,6 +464,7 @@ class Auto(SearchedModel):
         found_field = member.field(search.observations, order.trajectories, said, facts)
         degree = search.dictionary.degree
         field = honoured(order.field(found_field, question.context), question.knowledge, degree)
+        field = noting_one_orbit(field, question.context)
         assert isinstance(field, DictionaryField)  # of samples without inputs
         free = order.free(member.dictionary, member.free)
         errors = partial(exact_errors, free=free, knowledge=question.knowledge, degree=degree)

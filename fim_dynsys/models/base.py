@@ -63,7 +63,13 @@ from fim_dynsys.models.inputs import (
 )
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
 from fim_dynsys.models.outliers import samples_of, suspects, wrapped_angles
-from fim_dynsys.models.rates import check_rates, in_other_units, informed_by_rates, of_rates_alone
+from fim_dynsys.models.rates import (
+    check_rates,
+    confirmed_by_rates,
+    in_other_units,
+    informed_by_rates,
+    of_rates_alone,
+)
 from fim_dynsys.models.related_inputs import related_inputs
 from fim_dynsys.models.relative import checked_names, over_decades, relative_errors
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
@@ -376,6 +382,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 field = field.with_fit_info(inference=facts)
             self._sigma = given.get("sigma")
             self._adopt(field, trajectories)
+            if rates is not None and in_conflict is None:
+                self.field_ = self.field_.with_fit_info(confirmed_by_rates(self.field_, trajectories, rates))
         if in_conflict is not None:
             warn(f"{self._caller}.fit: {in_conflict}; give x_dot per unit of t.", DataWarning)
             problems = (in_conflict, *self.field_.fit_info.problems)

@@ -10,6 +10,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.inference import Inference
 from fim_dynsys.fields.posterior import LawField
 from fim_dynsys.models.constraints_applied import honoured
+from fim_dynsys.models.orbits import noting_one_orbit
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.exact.models import ExactModel
@@ -54,7 +55,7 @@ def exact_field(
     item = model.item
     known = with_relations(inference, model, observations, order)
     given = order.field(item.field(observations, order.trajectories, report, known), context)
-    field = honoured(given, knowledge, degree)
+    field = noting_one_orbit(honoured(given, knowledge, degree), context)
     assert isinstance(field, DictionaryField)  # exact models are of samples without inputs
     free = order.free(item.dictionary, item.free)
     return LawField.of(field, partial(exact_roots, free=free, knowledge=knowledge, degree=degree))

@@ -144,6 +144,8 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     if not found["problems"] and found["path_r2"] < _POOR and found["follows"] < _POOR:
         found["problems"] = _strays(field, records, paths, unit, found)
     is_said = (beyond > _NOTICED or aside > _ASIDE) and not (exact or found["problems"])
+    # of few samples the noise is not known unless it was given: estimates may be zero
+    is_said &= whole.errors is not None or sum(len(z) for _, z in samples) > FEW
     facts = replace(info.inference, beyond_noise=max(beyond, aside) if is_said else None)
     return replace(info, **found, inference=facts)
 

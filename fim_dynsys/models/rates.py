@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.inference import Inference, Judge
+from fim_dynsys.fields.inference import Inference, Judge, Trust
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.models.judging import judged
@@ -31,6 +32,9 @@ _RIDGE = 1e-12  # of a term's sum of squares
 _FREE = 2  # values for each number that a regression of rates may have
 _ROUNDS, _ALONG_ITS_PATH = 2, 2  # of proposing terms, and of fits, each along the path of the last
 _CONTRADICTED = 10.0  # times the variance that a regression of the rates leaves
+_PRECISE = 1e-4  # of the rates' squares, left by a regression on the samples: both have errors of 1 % at most
+_CONFIRMED = 0.01  # of the variance of measured rates: a field that leaves less is that of the rates
+_LEAST = 1e-300  # in the units of a search
 _HELD = 1e4  # times their precision, by which numbers stay where they are
 _EXPLAINED = 0.9  # of the increments' squares by a multiple of the rates: both are of the same motion
 _DENSE = 0.5  # of the rates' squares by their changes from sample to sample: integrals are good to 5 %
@@ -201,15 +205,18 @@ def informed_by_rates(
     """
     whole = completed(None, trajectories, sigma)
     search, start = _search(field, whole.trajectories, errors_of_pairs(whole))
-    about = field, trajectories, rates
-    best = _of_both(search, start != 0.0, about)
     # the states of the samples, not those of the field's path, which may lead astray
-    at_samples = field.with_fit_info(replace(field.fit_info, path_r2=None)), trajectories, rates
-    if best is None:
-        return None
+    at_samples = _About(field.with_fit_info(replace(field.fit_info, path_r2=None)), trajectories, rates)
     seen = search.observations
     states, measured = _measured(search, at_samples)
-    most = _CONTRADICTED * _Rates.of(search.dictionary.evaluate(states / seen.scale), measured).variance
+    regressed = _Rates.of(search.dictionary.evaluate(states / seen.scale), measured)
+    left = regressed.variance
+    if (left < _PRECISE * regressed.total / regressed.n).all():
+        at_samples = replace(at_samples, most=left)
+    best = _of_both(search, start != 0.0, replace(at_samples, field=field))
+    if best is None:
+        return None
+    most = _CONTRADICTED * left
     if (best.rates.variance > most).any():
         other = _of_both(search, start != 0.0, at_samples)
         best = min((fit for fit in (best, other) if fit is not None), key=lambda fit: fit.score)
@@ -230,8 +237,17 @@ def informed_by_rates(
     return FittedField.of(answer, np.column_stack([scaled, inner]))
 
 
-_About = tuple[DictionaryField, Trajectories, Sequence[np.ndarray]]
-"""A field, the context, and its rates."""
+@dataclass(frozen=True)
+class _About:
+    """A field, the context with its rates, and the largest variance (d,) that errors of the states explain.
+
+    In the units of a search: a regression of the rates on the samples leaves no less.
+    """
+
+    field: DictionaryField
+    trajectories: Trajectories
+    rates: Sequence[np.ndarray]
+    most: np.ndarray | float = np.inf
 
 
 def _of_both(search: Search, support: np.ndarray, about: _About) -> "_Fit | None":
@@ -241,7 +257,7 @@ def _of_both(search: Search, support: np.ndarray, about: _About) -> "_Fit | None
     tried: set[bytes] = set()
     for _ in range(_ROUNDS):
         columns = search.dictionary.evaluate(states / search.observations.scale)
-        known = _Rates.of(columns, measured, _by_errors_of_states(search, about[0], states))
+        known = _Rates.of(columns, measured, _by_errors_of_states(search, about, states))
         for mixed in _mixed(support, known.support):
             if mixed.tobytes() not in tried:
                 tried.add(mixed.tobytes())
@@ -255,7 +271,7 @@ def _of_both(search: Search, support: np.ndarray, about: _About) -> "_Fit | None
 
 def _measured(search: Search, about: _About) -> tuple[np.ndarray, np.ndarray]:
     """As `_at_rates`, the rates in the units of the search."""
-    states, slopes = _at_rates(*about)
+    states, slopes = _at_rates(about.field, about.trajectories, about.rates)
     return states, slopes * search.observations.time_unit / search.observations.scale
 
 
@@ -332,18 +348,20 @@ def _at_rates(
     return stacked[:, : field.dim], stacked[:, field.dim :]
 
 
-def _by_errors_of_states(search: Search, field: DictionaryField, states: np.ndarray) -> np.ndarray:
+def _by_errors_of_states(search: Search, about: _About, states: np.ndarray) -> np.ndarray:
     """Variance (d,) of rates at states (N, d) by the errors of these, in the units of the search.
 
-    States along a fitted path err by the share of the noise that its free numbers take.
+    States along a fitted path err by the share of the noise that its free numbers take. The noise of few
+    samples a turn is overestimated, but not beyond what the rates at the samples leave.
     """
+    field = about.field
     seen, info = search.observations, field.fit_info
     spent = field.complexity + seen.dim * len(seen.samples)
     followed = info.initial_states is not None and (info.path_r2 or 0.0) > _FOLLOWED
     share = min(spent / max(seen.n_values, 1), 1.0) if followed else 1.0
     slopes = np.nan_to_num(field.jacobian(states), posinf=0.0, neginf=0.0)
     variance = np.mean(slopes**2, axis=0) @ np.nan_to_num(seen.noise_level) ** 2
-    return share * variance * (seen.time_unit / seen.scale) ** 2
+    return np.minimum(share * variance * (seen.time_unit / seen.scale) ** 2, about.most)
 
 
 def _subset(
@@ -384,6 +402,34 @@ def _mixed(first: np.ndarray, second: np.ndarray) -> list[np.ndarray]:
     return list(found.values())
 
 
+def confirmed_by_rates(
+    field: VectorField, trajectories: Trajectories, rates: Sequence[np.ndarray]
+) -> FitInfo:
+    """The field's `fit_info`, of limited instead of low trust where it explains the measured rates.
+
+    Paths between samples that are far apart, as of chaos, are no test of a field, and equations that follow
+    the samples alone are no rivals.
+    """
+    info = field.fit_info
+    if info.trust is not Trust.LOW or not isinstance(field, DictionaryField):
+        return info
+    pairs = [np.concatenate([x, v], axis=1) for (_, x), v in zip(trajectories.arrays(), rates, strict=True)]
+    stacked = np.concatenate(pairs)
+    states, measured = np.split(stacked[np.isfinite(stacked).all(axis=1)], 2, axis=1)
+    spread = measured.var(axis=0)
+    with np.errstate(all="ignore"):
+        left = np.mean((field(states) - measured) ** 2, axis=0)
+    if not (left <= _CONFIRMED * spread).all() or len(measured) * field.dim < _FREE * field.complexity:
+        return info
+    explained = 1.0 - float(np.max(left / np.maximum(spread, 1e-300)))
+    facts = replace(info.inference, elsewhere=None)
+    if info.problems:
+        facts = facts.noting(
+            f"its path does not follow samples so far apart; the rates have R2 {explained:.3g}"
+        )
+    return replace(info, problems=(), inference=facts)
+
+
 @dataclass(frozen=True)
 class _Fit:
     """A fit to trajectories and rates.
@@ -419,10 +465,10 @@ def _fitted(
     """The fit of a support (m, d) to trajectories and rates, at states that follow its own path."""
     if not support.any():
         return None
-    seen, (field, trajectories, rates) = search.observations, about
+    seen, field = search.observations, about.field
     found: _Fit | None = None
     for _ in range(_ALONG_ITS_PATH):
-        least = _by_errors_of_states(search, field, states)
+        least = _by_errors_of_states(search, about, states)
         known = _Rates.on(search.dictionary.evaluate(states / seen.scale), measured, support, least)
         begun = known.coefficients(support)[support], known.precision(support)
         alone = _trajectory_fit(search, support, *_start_of_paths(search, support))
@@ -437,8 +483,8 @@ def _fitted(
         if not better:
             return found
         best = min(better, key=lambda fit: fit.score)
-        moved = _field_of(best.candidate, search, field, trajectories, field.fit_info.inference)
-        states, _ = _at_rates(moved, trajectories, rates)
+        moved = _field_of(best.candidate, search, field, about.trajectories, field.fit_info.inference)
+        states, _ = _at_rates(moved, about.trajectories, about.rates)
         known = _Rates.on(search.dictionary.evaluate(states / seen.scale), measured, support, least)
         total = best.candidate.score + known.misfit(best.candidate.coefficients)
         found = replace(best, score=total, rates=known, states=states)
@@ -481,6 +527,7 @@ def _trajectory_fit(
     """A support's coefficients fitted to the trajectories from given ones of some precision."""
     seen = search.observations
     coefficients = np.zeros(support.shape)
+    values = np.where(values == 0.0, _LEAST, values)  # zero is a term less
     coefficients[support] = values
     start = Candidate(coefficients, seen.start, search.dictionary, Origin(Stage.GIVEN))
     maps = compiled_maps(start, seen.interval_curves)

@@ -329,3 +329,12 @@ def test_records_that_one_equation_cannot_both_follow_are_warned_of(rates):
     assert info.path_r2 > 0.97
     said = any("times the noise of the samples, all along" in str(one.message) for one in heard)
     assert said == (rates[0] != rates[1])
+
+
+def test_few_samples_do_not_leave_times_the_noise():
+    """Of eight samples the noise was estimated as zero: a right law "left 140 times the noise"."""
+    t, rng = np.linspace(0.0, 10.0, 8), np.random.default_rng(0)
+    x = 10.0 * np.exp(-0.35 * t)[:, None]
+    with pytest.warns(FitWarning, match="few samples decide") as said:
+        fim_dynsys.load("fim-ode").fit(x + 0.02 * x.std() * rng.normal(size=x.shape), t)
+    assert not any("times the noise" in str(one.message) for one in said)
