@@ -8,6 +8,16 @@ import pytest
 from fim_dynsys.importing import imported
 
 
+@pytest.fixture(autouse=True)
+def thawed():
+    """Nothing is frozen, as where a user begins: the suite freezes what its collection made."""
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    yield
+    if frozen:
+        gc.freeze()
+
+
 @pytest.fixture
 def module(tmp_path, monkeypatch):
     """A module that says by `at_work` whether the collector was at work at its import."""

@@ -20,6 +20,7 @@ from fim_dynsys.trajectories.container import Trajectories
 _EPS = np.finfo(float).eps
 DIFFERENCE = float(_EPS**0.2)
 """Usual step of a differenced Jacobian, relative to the length scale."""
+_MULTIPLES = np.array([[1.0], [-1.0], [2.0], [-2.0]])  # of that step, of fourth-order differences
 _NAMED = 6  # states that an error names
 
 StackedRates = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -377,9 +378,8 @@ class VectorField(abc.ABC):
         """Jacobian at rows by fourth-order central differences, with a step relative to the length scale."""
         n, d = x.shape
         h = step * self._step_scale(x)
-        steps = np.zeros((4, d, n, d))
-        for k, multiple in enumerate((1.0, -1.0, 2.0, -2.0)):
-            steps[k, np.arange(d), :, np.arange(d)] = multiple * h.T
+        steps, states = np.zeros((4, d, n, d)), np.arange(d)
+        steps[:, states, :, states] = _MULTIPLES * h.T[:, None]
         f = np.asarray(self._rhs((x + steps).reshape(-1, d)), dtype=float).reshape(4, d, n, d)
         columns = (8.0 * (f[0] - f[1]) - (f[2] - f[3])) / (12.0 * h.T[:, :, None])
         return columns.transpose(1, 2, 0)

@@ -76,13 +76,13 @@ class CallableField(VectorField):
         """What a function returns at points, of a shape that tells them apart."""
         try:
             values = fn(x)
+            if type(values) is np.ndarray and values.shape == shape and values.dtype.kind != "c":
+                return values  # first, as it is asked hundreds of thousands of times in an analysis
             if np.iscomplexobj(values):
                 raise ValueError(
                     f"CallableField: expected {name} to return real numbers, got complex ones; make real and "
                     "imaginary parts states of their own."
                 )
-            if type(values) is np.ndarray and values.shape == shape:
-                return values
             checked = np.asarray(values, dtype=float)
         except (IndexError, ValueError) as error:
             if isinstance(error, IndexError) or "unpack" in str(error) or "inhomogeneous" in str(error):

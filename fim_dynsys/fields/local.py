@@ -65,6 +65,7 @@ class LocalField(VectorField):
         super().__init__(states.shape[1], **kwargs)
         self.states, self.slopes, self.lengths = states, slopes, lengths
         self.ridge, self.rate = float(ridge), float(rate)
+        self._ridges = self.ridge * np.eye(len(lengths))
         self._centre = states.mean(axis=0)
         self._places = u = (states - self._centre) / lengths
         self._half_squares = 0.5 * np.einsum("nd,nd->n", u, u)
@@ -74,6 +75,8 @@ class LocalField(VectorField):
 
     def _rhs(self, x: np.ndarray) -> np.ndarray:
         rows = max(1, _CHUNK // len(self.states))
+        if 0 < len(x) <= rows:
+            return self._chunk(x)
         parts = [self._chunk(x[first : first + rows]) for first in range(0, len(x), rows)]
         return np.concatenate(parts) if parts else np.zeros_like(x)
 
@@ -83,11 +86,13 @@ class LocalField(VectorField):
         weights = u @ self._places.T - self._half_squares
         weights = np.exp(weights - weights.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
-        state, slope, *squares = np.split(weights @ self._moments, [d, 2 * d, 2 * d + d * d], axis=1)
-        spread = squares[0].reshape(n, d, d) - state[:, :, None] * state[:, None]
-        mixed = squares[1].reshape(n, d, d) - slope[:, :, None] * state[:, None]
+        moments = weights @ self._moments
+        state, slope = moments[:, :d], moments[:, d : 2 * d]
+        squares = moments[:, 2 * d :].reshape(n, 2, d, d)
+        spread = squares[:, 0] - state[:, :, None] * state[:, None]
+        mixed = squares[:, 1] - slope[:, :, None] * state[:, None]
         away = u - state
-        solved = np.linalg.solve(spread + self.ridge * np.eye(d), away[:, :, None])
+        solved = np.linalg.solve(spread + self._ridges, away[:, :, None])
         turned = ((mixed + self.rate * spread) @ solved)[:, :, 0]
         return (slope - self.rate * away + turned) * self.lengths
 

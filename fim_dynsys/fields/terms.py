@@ -257,10 +257,6 @@ class Dictionary:
         np.add.at(weights, (rows[paired], self.partner[paired]), self.second[paired])
         return weights, np.where(paired, self.shift, np.where(self._shaped, 0.0, self.second))
 
-    def _argument(self, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
-        weights, shift = self._inside
-        return weights[rows] @ x + shift[rows, None]
-
     def _g(self, kind: Kind, rows: np.ndarray, u: np.ndarray, order: int) -> np.ndarray:
         """``order``-th derivative of the functions of terms ``rows`` at ``u`` (terms, n)."""
         return derivative(kind, u, order, self.second[rows, None])
@@ -269,6 +265,15 @@ class Dictionary:
     def _special(self) -> list[tuple[Kind, np.ndarray]]:
         """Index arrays of the terms of each kind that is not a monomial."""
         return [(Kind(k), np.flatnonzero(self.kind == k)) for k in np.unique(self.kind) if k]
+
+    @cached_property
+    def _arguments(self) -> list[tuple[Kind, np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """Kinds and rows of `_special`, with weights, shifts and second numbers of these rows."""
+        weights, shift = self._inside
+        return [
+            (kind, rows, weights[rows], shift[rows, None], self.second[rows, None])
+            for kind, rows in self._special
+        ]
 
     def _points(self, x: ArrayLike) -> np.ndarray:
         x = np.asarray(x, dtype=np.float64)
@@ -280,8 +285,8 @@ class Dictionary:
         """Values at ``x`` (d, n), no validation: array (m, n)."""
         table = self.table.columns(x)
         values = table if self.table.is_identity else table.take(self.table.index, axis=0)
-        for kind, rows in self._special:
-            values[rows] *= self._g(kind, rows, self._argument(rows, x), 0)
+        for kind, rows, weights, shift, second in self._arguments:
+            values[rows] *= derivative(kind, weights @ x + shift, 0, second)
         return values
 
     def evaluate(self, x: ArrayLike) -> np.ndarray:
@@ -315,10 +320,10 @@ class Dictionary:
         table = self.table.columns(x)
         rows = self.table.index
         gradient = table[self.table.lowered[rows]] * self.exponents[:, :, None]
-        for kind, special in self._special:
-            u, weights = self._argument(special, x), self._inside[0][special]
-            gradient[special] *= self._g(kind, special, u, 0)[:, None]
-            slope = table[rows[special]] * self._g(kind, special, u, 1)
+        for kind, special, weights, shift, second in self._arguments:
+            u = weights @ x + shift
+            gradient[special] *= derivative(kind, u, 0, second)[:, None]
+            slope = table[rows[special]] * derivative(kind, u, 1, second)
             gradient[special] += weights[:, :, None] * slope[:, None]
         return np.moveaxis(gradient, 2, 0)
 

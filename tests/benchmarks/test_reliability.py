@@ -103,9 +103,9 @@ def test_a_child_that_dies_or_hangs_costs_its_item_only(monkeypatch):
     got = children.answers(signal.raise_signal, [ignored, deadly, ignored, deadly], 30.0)
     assert got == [None, children.Ending("SIGSEGV")] * 2
     assert children.answers(sum, [range(3), range(10**13)], 1.0) == [3, children.Ending("over 1 s")]
-    monkeypatch.setattr(children, "PATIENCE", 3.0)
+    monkeypatch.setattr(children, "PATIENCE", 1.5)
     waited = children.answers(time.sleep, [0.0, 3600.0], 1.0)  # takes no CPU time
-    assert waited == [None, children.Ending("over 3 s of the clock")]
+    assert waited == [None, children.Ending("over 1.5 s of the clock")]
     assert children.answers(sys.exit, [3], 30.0) == [children.Ending("exit status 3")]
 
 

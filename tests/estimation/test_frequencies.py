@@ -26,7 +26,7 @@ def test_the_unknown_frequency_of_a_drive(drive, name, true, seen):
         atol=1e-11,
     ).y.T[:, : len(seen)]
     noisy = path + 0.03 * np.random.default_rng(0).standard_normal(path.shape)
-    model = fim_dynsys.load("equations", expressions={"x": "v", "v": f"-d*v - a*x + {drive}"})
+    model = fim_dynsys.load("equations", expressions={"x": "v", "v": f"-d*v - a*x + {drive}"}, n_starts=4)
     found = model.fit(noisy, T, observed=seen).parameters_
     assert found[name] == pytest.approx(true, rel=2e-3)
     assert abs(found["g"]) == pytest.approx(0.8, rel=0.05)

@@ -430,7 +430,7 @@ def test_pieces_that_misled_a_fit_are_no_answer(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")  # of draws that several minima fit alike
-@pytest.mark.parametrize("seed", [0, pytest.param(6, marks=pytest.mark.slow), 7])  # of 6: 5 s
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (6, 7))])  # 7 s
 def test_noisy_pieces_hide_no_better_minimum(seed):
     """Pieces leave hardly more than noise of a tenth of the temperature, with numbers that are far off."""
     t, y = reactor(seed, of=lambda x, axis: np.abs(x))
@@ -442,7 +442,7 @@ def test_noisy_pieces_hide_no_better_minimum(seed):
         assert found.parameters_[name] == pytest.approx(TRUE[name], rel=0.05), name
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])  # 4 s
 def test_a_relaxation_oscillator_is_known_as_well_as_its_noise_allows(seed):
     """Of e, noise of 10 % of the value leaves 2.7 % (the inverse of the information at the truth)."""
     true = {"e": 0.005, "I": 0.5, "a": 0.7, "b": 0.8}

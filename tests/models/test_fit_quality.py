@@ -194,7 +194,7 @@ def test_a_path_out_of_step_is_a_failure_without_chaos():
 
 def test_a_path_that_ends_early_has_no_score():
     t, x = record(lambda y: -y, [1.0] * 5, 2.0, 9, 0.0)
-    fields = CallableField(lambda y: 30.0 * y, 5), CallableField(lambda y: -0.1 - np.sqrt(y - 0.5), 5)
+    fields = CallableField(lambda y: 30.0 * y, 5), CallableField(lambda y: -1.0 - np.sqrt(y), 5)
     for field, reason in zip(fields, ("it has left all bounds", "not finite"), strict=True):
         with pytest.warns(FitWarning, match=f"its path ends at .* of 2: .*{reason}"):
             model = Given(field).fit(x * 0.9, t)

@@ -51,10 +51,10 @@ def test_bands_are_of_positive_amounts(model):
 def test_cycles_and_basins_stay_positive(model):
     """A falls below a millionth of its largest value on the cycle, and comes back."""
     top = np.nanmax(model.context_.x, axis=(0, 1))
-    cycles = limit_cycles(model, {"A": (0.0, top[0]), "R": (0.0, top[1])})
+    cycles = limit_cycles(model, {"A": (0.0, top[0]), "R": (0.0, top[1])}, n_seeds=8)
     assert len(cycles.orbits) == 1 and cycles.stable.all()
     assert 0.0 < cycles.orbits[0].min() < 1e-4 * top[0]
-    found = basins(model, {"A": (0.0, top[0]), "R": (0.0, top[1])}, resolution=40, n_sample=128)
+    found = basins(model, {"A": (0.0, top[0]), "R": (0.0, top[1])}, resolution=10, n_sample=32)
     assert found.fractions[0] > 0.5 and found.attractors[0].points.min() > 0.0
     starts = top * np.random.default_rng(0).uniform(size=(40, 2))  # also those whose paths leave the region
     assert np.nanmin(simulate(model.field_, starts, np.linspace(0.0, 60.0, 100)).x) > -1e-9

@@ -35,7 +35,7 @@ def test_the_day_is_found_from_the_infected_alone():
     assert found["T"] == pytest.approx(18.0, abs=0.6) and found["b2"] == pytest.approx(0.15, abs=0.05)
 
 
-@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("seed", [0, pytest.param(2, marks=pytest.mark.slow)])  # 2 s
 def test_the_day_is_found_from_both_without_bounds(seed):
     """Pieces of the record have one rate each, whatever the time of the switch."""
     model = fim_dynsys.load("equations", expressions=LOCKDOWN)

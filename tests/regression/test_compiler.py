@@ -204,7 +204,7 @@ import fim_dynsys
 from fim_dynsys.regression.kernels import integration, sensitivities, shooting, subsets
 
 warnings.simplefilter("ignore")
-t = np.linspace(0.0, 12.0, 100)
+t = np.linspace(0.0, 6.0, 50)
 turning = np.exp(-0.05 * t)[:, None] * np.column_stack([np.cos(t), -np.sin(t)])
 noisy = turning + 0.02 * np.random.default_rng(0).standard_normal(turning.shape)
 frozen = noisy.copy()

@@ -82,7 +82,7 @@ def test_cycles_in_draws_are_those_found_in_each():
     values = (0.8, 0.9, 1.0, 1.1, 1.2)
     result = analyze.cycle_bands(van_der_pol(1.0), BOX, n_draws=EnsembleField(map(van_der_pol, values)))
     assert result.existence.tolist() == [1.0] and result.stable_share.tolist() == [1.0]
-    alone = [analyze.limit_cycles(van_der_pol(mu), BOX) for mu in values]
+    alone = [analyze.limit_cycles(van_der_pol(mu), BOX, n_seeds=8) for mu in values]
     np.testing.assert_allclose(result.period[0], [one.period[0] for one in alone], rtol=1e-5)
     np.testing.assert_allclose(result.log_moduli[0, :, 1], [one.log_moduli[0, 1] for one in alone], atol=1e-4)
     own, half = alone[2].period[0], abs(alone[4].period[0] - alone[2].period[0])
@@ -107,7 +107,8 @@ def test_draws_without_the_cycle_count_as_such():
 
 def test_cycles_of_a_field_that_does_not_fit_its_data_say_so():
     data = add_noise(simulate(van_der_pol(1.0), [[2.0, 0.0]], np.linspace(0, 20, 200)), 0.03, rng=0)
-    draws, cycles = EnsembleField([van_der_pol(1.0)] * 2), analyze.limit_cycles(van_der_pol(1.0), BOX)
+    draws = EnsembleField([van_der_pol(1.0)] * 2)
+    cycles = analyze.limit_cycles(van_der_pol(1.0), BOX, n_seeds=8)
     for mu, fits in ((1.0, True), (2.0, False)):
         field = CallableField(van_der_pol(mu), 2, context=data)
         result = analyze.cycle_bands(field, BOX, cycles=cycles, n_draws=draws)

@@ -134,7 +134,7 @@ def test_states_may_have_units_of_their_own(prey):
 def test_cycles_found_in_another_unit_are_followed(unit):
     prey = predator_and_prey(unit)
     box = [(-0.05 * unit, 8 * unit)] * 2
-    (branch,) = continuation(prey, limit_cycles(prey.at(4.0), box), (2, 4.5), box, p0=4.0).cycles
+    (branch,) = continuation(prey, limit_cycles(prey.at(4.0), box, n_seeds=8), (2, 4.5), box, p0=4.0).cycles
     assert branch.p.min() == pytest.approx(3, abs=1e-5) and branch.p.max() == 4.5
     assert branch.period[branch.p.argmax()] == pytest.approx(14.2287784, rel=1e-7)
 

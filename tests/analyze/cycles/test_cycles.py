@@ -127,7 +127,7 @@ def test_catalogue(name):
 
 def test_stiff_cycle_is_found_though_its_region_suggests_faster_motion():
     field = systems.get("van_der_pol").with_parameters(mu=10.0).field()
-    cycles = limit_cycles(field, [(-3, 3), (-16, 16)])
+    cycles = limit_cycles(field, [(-3, 3), (-16, 16)], n_seeds=8)
     assert cycles.period == pytest.approx([19.0783695669], abs=1e-9)
     assert np.isfinite(cycles.log_moduli).all() and cycles.log_moduli[0, 1] < -300
     assert cycles.liouville_error[0] < 1e-9 * 300 * 1e3
@@ -233,7 +233,7 @@ def stiff_pump(mu):
 @pytest.mark.parametrize(("mu", "period"), [(100, 162.83707108), (1000, 1614.4011255)])
 def test_relaxation_oscillations_of_stiff_fields(mu, period):
     """Periods by LSODA at a tolerance of 1e-12."""
-    found = limit_cycles(stiff_pump(mu), [(-3, 3), (-2 * mu, 2 * mu)])
+    found = limit_cycles(stiff_pump(mu), [(-3, 3), (-2 * mu, 2 * mu)], n_seeds=8)
     assert found.stable.tolist() == [True]
     assert found.period[0] == pytest.approx(period, rel=1e-8)
     assert found.residual[0] < 1e-7 and found.trivial_error[0] < 1e-6
