@@ -667,7 +667,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         return model
 
     def _warn_of_problems(self, method: str) -> None:
-        left, given = self.field_.fit_info.residual_over_noise, self._given_errors()
+        info, given = self.field_.fit_info, self._given_errors()
+        # windows of a search that cross fast transients leave more than errors, which whole paths do not
+        by_windows = not (info.problems or info.inference.given)
+        left = info.inference.beyond_noise if by_windows else info.residual_over_noise
         if given and left is not None and left > _TOO_SMALL:
             said = "these are larger, or the equations miss something"
             remedy = "; pass larger errors, or none to have them estimated"

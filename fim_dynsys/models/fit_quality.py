@@ -38,6 +38,7 @@ _NOTHING = 0.1  # R2 below which a field explains nothing
 _NO_STEP, _AT_LARGE = 0.2, 0.97  # R2 in windows and of the path, below which steps are not explained
 _DIFFER = 0.3  # of the spread of its rates: models of noise-free samples that differ by so much are not one
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, beyond which it fails too
+_GIVEN = 2.0  # noise levels that were given: standard errors are then too small by half
 _ASIDE = 1.5  # noise levels by which a path misses; right equations leave 1.2 at most, nearly uncorrelated
 _FOLLOWING, _CHANCE = 0.4, 4.0  # autocorrelation of misses that are no noise, and its standard errors
 _BESIDE, _TOGETHER = 0.01, 0.3  # standard deviations: of another start, and of paths that chaos drives apart
@@ -143,7 +144,8 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
         found["problems"] += _no_flow([x for _, x in samples], found)
     if not found["problems"] and found["path_r2"] < _POOR and found["follows"] < _POOR:
         found["problems"] = _strays(field, records, paths, unit, found)
-    is_said = (beyond > _NOTICED or aside > _ASIDE) and not (exact or found["problems"])
+    noticed = _NOTICED if errors is None else _GIVEN
+    is_said = (beyond > noticed or aside > _ASIDE) and not (exact or found["problems"])
     # of few samples the noise is not known unless it was given: estimates may be zero
     is_said &= whole.errors is not None or sum(len(z) for _, z in samples) > FEW
     facts = replace(info.inference, beyond_noise=max(beyond, aside) if is_said else None)
