@@ -572,7 +572,7 @@ def _renamed(
 
 def _in_given_unit(table: Table, times: Times, options: Options, notes: Notes) -> Times:
     """Seconds of dates in the unit that was asked for; a unit that the file states is renamed."""
-    given = options.units.get("t", "") if isinstance(options.units, Mapping) else ""
+    given = options.unit_of_time
     unit, stated = clocks.unit_of_name(given), clocks.unit_of_name(times.unit)
     if not given or not stated or unit == stated:
         return times

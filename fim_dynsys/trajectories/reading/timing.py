@@ -152,10 +152,16 @@ def _values(table: Table, column: str, options: Options, notes: Notes) -> tuple[
         )
     unit = table.units.get(column) or clocks.unit_of_name(column)
     called = clocks.is_time_name(column) or unit in ("d", "month", "year")
-    if values.isna().sum() == 0 and called:
-        counted = digits.as_seconds(column, values.to_numpy(), column in table.units, notes)
+    if called or column == options.time:
+        said, filled = Notes(), values.notna().to_numpy()
+        stated, given = table.units.get(column, ""), options.unit_of_time
+        counted = digits.as_seconds(column, values[filled].to_numpy(), stated, given, said)
         if counted is not None:
-            return counted, "s"
+            notes.add(said if called else Notes(said.done, said.done))
+            seconds = np.full(len(values), np.nan)
+            seconds[filled] = counted
+            return seconds, "s"
+        notes.add(said)
     return values.to_numpy(dtype=np.float64, na_value=np.nan), unit
 
 
@@ -320,13 +326,17 @@ def _stepped(frame: pd.DataFrame, notes: Notes) -> Times | None:
 def _by_shape(
     table: Table, frame: pd.DataFrame, groups: np.ndarray | None, options: Options, notes: Notes
 ) -> Times | None:
-    """The only column that grows evenly; else one that counts rows."""
+    """The only column of dates in digits; else the one that grows evenly; else one that counts rows."""
     numbers = {c: numbers_of(frame[c]) for c in frame if is_numeric(frame[c])}
     grown = {
         c: clock
         for c, values in numbers.items()
         if (clock := clocks.clock_within(values, groups)) is not None and not clock.repeats
     }
+    stamped = [c for c in grown if c not in table.units and digits.are_dates(numbers[c])]
+    if len(stamped) == 1:
+        seconds = digits.as_seconds(stamped[0], numbers[stamped[0]], "", options.unit_of_time, notes)
+        return Times(np.asarray(seconds), "s", (stamped[0],))
     counting = [c for c in grown if _counts(numbers[c], groups)]
     even = [c for c in grown if grown[c].even and c not in counting]
     if len(even) > 1 and all(np.array_equal(numbers[c], numbers[even[0]]) for c in even):
