@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fim_dynsys.trajectories.holding import Hold
+from fim_dynsys.trajectories.observations import with_free_names
 from fim_dynsys.trajectories.parts import ROLES_KEY, TIME_NAMES, Parts, seconds
 
 
@@ -97,11 +98,12 @@ def split_frame(
     per_trajectory = {name: _constants(frame, name, groups) for name in coords}
     if labels is not None and trajectory is not None:
         per_trajectory[trajectory] = labels
+    free = with_free_names(per_trajectory, map(str, frame.columns))
     return Parts(
         x=[values[rows] for rows in groups],
         t=[times[rows] for rows in groups],
         state_names=_texts(states, "x"),
-        coords=per_trajectory,
+        coords={free[name]: values_of for name, values_of in per_trajectory.items()},
         units=units,
         u=[measured[rows] for rows in groups] if inputs else None,
         input_names=_texts(inputs, "u") or None,
