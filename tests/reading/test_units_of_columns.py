@@ -173,3 +173,17 @@ def test_two_levels_of_pandas_may_be_names_and_units(tmp_path):
 def test_units_stand_behind_a_slash(tmp_path):
     data = Trajectories.from_file(written(tmp_path, "t / s,v / (m/s),w / m s-1", K, X, np.sin(K)))
     assert data.state_names == ("v", "w") and data.units == {"t": "s", "v": "m/s", "w": "m s-1"}
+
+
+@pytest.mark.parametrize(
+    "label, unit", [("Time (min)", "min"), ("time [h]", "h"), ("t/s", "s"), ("Year", "year")]
+)
+def test_a_table_on_its_side_keeps_the_unit_of_its_times(label, unit, tmp_path):
+    path = tmp_path / "a.csv"
+    times, values = range(0, 450, 15), 20 + np.cos(np.arange(30) / 5)
+    path.write_text(
+        f"{label};{';'.join(map(str, times))}\nA (mM);{';'.join(f'{value:.4f}' for value in values)}\n"
+    )
+    with pytest.warns(ReadingWarning, match="turned"):
+        data = Trajectories.from_file(path)
+    assert data.units == {"t": unit, "A": "mM"} and data.arrays()[0][0][-1] == times[-1]
