@@ -72,10 +72,13 @@ def split_frame(
 ) -> Parts:
     """Arrays and names from a long table; see ``Trajectories.from_dataframe``."""
     if not isinstance(frame, pd.DataFrame):
-        raise ValueError(
-            f"Trajectories.from_dataframe: expected a pandas DataFrame, got {type(frame).__name__}; "
-            "use from_arrays for arrays, from_dataset for xarray"
+        kind = f"{type(frame).__module__.split('.')[0]}.{type(frame).__name__}".removeprefix("builtins.")
+        remedy = (
+            "give frame.to_pandas()"
+            if hasattr(frame, "to_pandas") and "DataFrame" in kind
+            else ("use from_arrays for arrays, from_dataset for xarray")
         )
+        raise ValueError(f"Trajectories.from_dataframe: expected a pandas DataFrame, got {kind}; {remedy}")
     frame = _with_index_as_columns(frame, time)
     known = _known_roles(frame)
     time = time or known.get("time") or _pick(frame)
