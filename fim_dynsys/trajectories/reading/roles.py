@@ -141,9 +141,9 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
     if times.unit:
         units["t"] = times.unit
     names, units = _renamed(states, units, table.has_names, notes)
-    for name, given in options.units.items() if isinstance(options.units, Mapping) else ():
-        if name != "t" and units.get(name, given) != given:
-            notes.decide(f"{name!r} in {units[name]} called {given}, and not converted (units=)")
+    for name, unit in options.units.items() if isinstance(options.units, Mapping) else ():
+        if name != "t" and units.get(name, unit) != unit:
+            notes.decide(f"{name!r} in {units[name]} called {unit}, and not converted (units=)")
     per_trajectory = {name: values for name, values in coords.items() if len(runs) == len(values)}
     return Parts(
         x=[x[rows] for rows in runs],
