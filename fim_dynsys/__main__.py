@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import os
 import shlex
 import sys
 import warnings
@@ -13,6 +14,7 @@ from fim_dynsys.commands import analysis, fitting, installation, looking, readin
 from fim_dynsys.errors import FimDynsysWarning
 
 PROGRAM = "fim-dynsys"
+_PIPE_CLOSED = 141  # what shells say of a program that wrote where nobody reads
 _INSTALLATION = {"info": installation.info, "available": installation.models, "doctor": installation.doctor}
 
 
@@ -24,6 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : list of str, optional
         Default: those of the process.
     """
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # of `fim-dynsys info | head`, which has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
+        return _PIPE_CLOSED
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Run one command, whose output may be read to the end or not."""
     parser = _Parser(prog=PROGRAM, description=fim_dynsys.__doc__)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {fim_dynsys.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -57,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(
             **options, command=shlex.join([PROGRAM, *(sys.argv[1:] if arguments is None else arguments)])
         )
+    except BrokenPipeError:
+        raise
     except (OSError, ImportError, TypeError, ValueError) as error:  # what users can mend
         print(f"{PROGRAM} {command}: {reading.in_options(str(error))}", file=sys.stderr)
         return 2

@@ -639,3 +639,13 @@ def test_what_is_kept_does_not_wait_for_what_may_fail(driven_decay, tmp_path, ca
 def test_a_file_is_no_folder(pendulum, capsys):
     assert run("fit", pendulum, "--model", "sindy-strong", "--out", pendulum) == 2
     assert "expected --out as a folder, got the file" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_read_enough_is_no_error(tmp_path, monkeypatch):
+    class Closed(io.TextIOWrapper):
+        def write(self, text):
+            raise BrokenPipeError
+
+    with open(tmp_path / "out", "wb") as stream:
+        monkeypatch.setattr(sys, "stdout", Closed(stream))
+        assert cli.main(["info"]) == 141

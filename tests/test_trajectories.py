@@ -448,3 +448,11 @@ def test_inputs_stay_with_their_samples(driven, tmp_path):
 def test_bad_inputs_are_refused(options, message):
     with pytest.raises(ValueError, match=f"^Trajectories: expected .*{message}"):
         Trajectories.from_arrays(X, T, **options)
+
+
+def test_a_frame_of_another_library_is_named():
+    frame = type("DataFrame", (), {"__module__": "polars.dataframe", "to_pandas": None})()
+    with pytest.raises(ValueError, match=r"got polars.DataFrame; give frame.to_pandas\(\)"):
+        Trajectories.from_dataframe(frame)
+    with pytest.raises(ValueError, match="got dict; use from_arrays"):
+        Trajectories.from_dataframe({})

@@ -185,7 +185,8 @@ class Trajectories:
             durations, else an index of dates, durations or floats. Dates count in seconds from the earliest,
             durations in seconds.
         trajectory : str, optional
-            Column that tells trajectories apart; ``trajectory`` if left out and there is such a column.
+            Column that tells trajectories apart; ``trajectory`` if left out and there is such a column. Its
+            labels become a coordinate: ``sample_`` for ``sample``, ``state``, ``x`` and other names of axes.
         states : sequence of str, optional
             Columns of the state; all that remain if left out.
         coords : sequence of str, optional

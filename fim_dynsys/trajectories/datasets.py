@@ -211,4 +211,5 @@ def _units(data: Any, array: xr.DataArray, times: xr.DataArray, names: Sequence[
         return json.loads(text)
     sources = {"t": times} | {name: array for name in names}
     sources |= {str(k): c for k, c in array.coords.items() if c.dims == ("trajectory",)}
-    return {name: str(item.attrs["units"]) for name, item in sources.items() if "units" in item.attrs}
+    found = {name: str(item.attrs["units"]) for name, item in sources.items() if "units" in item.attrs}
+    return found | ({"t": found["t"].split(" since ")[0]} if "t" in found else {})  # minutes since 2000-01-01

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fim_dynsys.trajectories.holding import Hold
+from fim_dynsys.trajectories.observations import with_free_names
 from fim_dynsys.trajectories.parts import ROLES_KEY, TIME_NAMES, Parts, seconds
 
 
@@ -71,10 +72,13 @@ def split_frame(
 ) -> Parts:
     """Arrays and names from a long table; see ``Trajectories.from_dataframe``."""
     if not isinstance(frame, pd.DataFrame):
-        raise ValueError(
-            f"Trajectories.from_dataframe: expected a pandas DataFrame, got {type(frame).__name__}; "
-            "use from_arrays for arrays, from_dataset for xarray"
+        kind = f"{type(frame).__module__.split('.')[0]}.{type(frame).__name__}".removeprefix("builtins.")
+        remedy = (
+            "give frame.to_pandas()"
+            if hasattr(frame, "to_pandas") and "DataFrame" in kind
+            else ("use from_arrays for arrays, from_dataset for xarray")
         )
+        raise ValueError(f"Trajectories.from_dataframe: expected a pandas DataFrame, got {kind}; {remedy}")
     frame = _with_index_as_columns(frame, time)
     known = _known_roles(frame)
     time = time or known.get("time") or _pick(frame)
@@ -97,11 +101,12 @@ def split_frame(
     per_trajectory = {name: _constants(frame, name, groups) for name in coords}
     if labels is not None and trajectory is not None:
         per_trajectory[trajectory] = labels
+    free = with_free_names(per_trajectory, map(str, frame.columns))
     return Parts(
         x=[values[rows] for rows in groups],
         t=[times[rows] for rows in groups],
         state_names=_texts(states, "x"),
-        coords=per_trajectory,
+        coords={free[name]: values_of for name, values_of in per_trajectory.items()},
         units=units,
         u=[measured[rows] for rows in groups] if inputs else None,
         input_names=_texts(inputs, "u") or None,

@@ -1,6 +1,6 @@
 """What users pass as observations: into checked float64 arrays, or a ValueError that says what is wrong."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -246,6 +246,16 @@ def checked_coords(coords: Mapping[str, Any] | None, n: int) -> dict[str, np.nda
             )
         checked[name] = _coordinate(name, values, n)
     return checked
+
+
+def with_free_names(names: Iterable[str], others: Iterable[str]) -> dict[str, str]:
+    """Names of coordinates by those of columns: a column called as an axis of the data gets a line behind."""
+    taken, free = {*RESERVED, *others}, {}
+    for name in names:
+        free[name] = name
+        while name in RESERVED and free[name] in taken:
+            free[name] += "_"
+    return free
 
 
 def _coordinate(name: str, values: Any, n: int) -> np.ndarray:

@@ -259,3 +259,79 @@ def test_times_that_something_took_stay_states_beside_dates(tmp_path):
     days = [f"2024-01-{k:02d}" for k in range(1, 31)]
     data = Trajectories.from_file(written(tmp_path, "Date,travel time", days, [str(k) for k in took]))
     assert data.state_names == ("travel time",)
+
+
+@pytest.mark.parametrize(
+    "header, first, step, unit",
+    [
+        ("Time (ns)", 0, 10**7, "ns"),
+        ("time_us", 2 * 10**8, 10**7, "us"),
+        ("Timestamp [ms]", 10**8, 10**5, "ms"),
+        ("t [ps]", 10**9, 500, "ps"),
+        ("Time (yr)", 10**8, 10**7, "yr"),
+        ("t [us]", 101_000_000, 500, "us"),
+        ("Time (min)", 10**8, 4 * 10**6, "min"),
+        ("Time (ms)", 700_000, 0.5, "ms"),  # as day numbers of MATLAB are
+        ("time_s", 700_000.25, 1, "s"),
+        ("data time (s)", 20_000.25, 5, "s"),  # as those of Excel
+        ("time_ms", 200_010, 100, "ms"),  # as years and months
+        ("time_us", 20_000_110, 10_000, "us"),  # as dates
+        ("time_ns", 130_000_000_000_000_000, 10**6, "ns"),  # as ticks of Windows
+    ],
+)
+def test_times_stay_in_the_unit_that_is_stated(header, first, step, unit, recwarn, tmp_path):
+    t = first + step * np.arange(60)
+    data = Trajectories.from_file(written(tmp_path, header + ",x", [*map(str, t)], np.cos(np.arange(60))))
+    np.testing.assert_array_equal(data.arrays()[0][0], t)
+    assert data.units["t"] == unit and not recwarn
+
+
+def test_a_unit_that_is_given_is_none_to_convert_into(tmp_path):
+    for first in (0, 134_567_890):
+        t = first + 4_000 * np.arange(60) * (1 if first else 2_500)
+        path = written(tmp_path, "t,x", [*map(str, t)], np.cos(np.arange(60)))
+        data = Trajectories.from_file(path, units={"t": "us"})
+        np.testing.assert_array_equal(data.arrays()[0][0], t)
+        assert data.units["t"] == "us"
+
+
+def test_ticks_since_a_start_are_no_seconds_since_1970(tmp_path):
+    ticks = 134_567_890 + 4_000 * np.arange(60)
+    with pytest.warns(ReadingWarning, match="'timestamp' as plain numbers, no time stamps in s since 1970"):
+        data = Trajectories.from_file(
+            written(tmp_path, "timestamp,x", [*map(str, ticks)], np.cos(np.arange(60)))
+        )
+    assert "t" not in data.units
+    with pytest.warns(ReadingWarning, match="since 1970, unless it counts otherwise"):
+        Trajectories.from_file(
+            written(tmp_path, "timestamp,x", [*map(str, ticks + 10**9)], np.cos(np.arange(60)))
+        )
+
+
+def test_stamps_in_another_unit_than_stated_are_said(tmp_path):
+    stamps = 1_714_550_400_000 + 500 * np.arange(60)
+    with pytest.warns(ReadingWarning, match="in s, as stated, though its numbers may be ms since 1970"):
+        Trajectories.from_file(written(tmp_path, "Time (s),x", [*map(str, stamps)], np.cos(np.arange(60))))
+
+
+@pytest.mark.parametrize("form", ["%Y%m%d", "%Y%m%d%H", "%Y%m%d%H%M"])
+def test_digits_of_dates_in_a_column_that_is_given(form, tmp_path):
+    stamps = {"%Y%m%d": DAYS, "%Y%m%d%H": HOURS, "%Y%m%d%H%M": SEVENTHS}[form]
+    numbers = [stamp.strftime(form) for stamp in stamps]
+    path = written(tmp_path, "MESS_DATUM,TT", numbers, 20 + np.cos(np.arange(80)))
+    with pytest.warns(ReadingWarning, match="dates written as"):
+        data = Trajectories.from_file(path, time="MESS_DATUM")
+    expected = [(stamp - stamps[0]).total_seconds() for stamp in stamps]
+    np.testing.assert_array_equal(data.arrays()[0][0], expected)
+    data = Trajectories.from_file(path, time_format=form, time="MESS_DATUM")  # beside TT, no whole numbers
+    np.testing.assert_array_equal(data.arrays()[0][0], expected)
+
+
+@pytest.mark.parametrize("header", ["YYYYMMDD,TT", "obs_date,x", "created_at,x", "ds,x", "x,valid"])
+def test_the_only_dates_in_digits_are_the_times_by_any_name(header, tmp_path):
+    columns = [[stamp.strftime("%Y%m%d%H") for stamp in HOURS], 20 + np.cos(np.arange(80))]
+    columns = columns if header != "x,valid" else columns[::-1]
+    with pytest.warns(ReadingWarning, match="dates written as"):
+        data = Trajectories.from_file(written(tmp_path, header, *columns))
+    np.testing.assert_array_equal(data.arrays()[0][0], 3600 * np.arange(80))
+    assert data.state_names == (header.replace(",valid", "").split(",")[-1],)

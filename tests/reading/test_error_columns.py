@@ -75,3 +75,43 @@ def test_bounds_of_any_sign_are_no_states(names, tmp_path):
 def test_names_of_bounds_that_are_none_stay_states(tmp_path):
     data = Trajectories.from_file(written(tmp_path, "t,tank,tank_low", T, X, Y))
     assert data.state_names == ("tank", "tank_low")
+
+
+PAIRS = [
+    "lwr,upr",
+    "ci_low,ci_high",
+    "q2.5,q97.5",
+    "95% CI lower,95% CI upper",
+    "LCL,UCL",
+    "lower,upper",
+    "y_l95,y_u95",
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_limits_on_both_sides_of_a_column_are_no_states(pair, tmp_path):
+    k = np.arange(40)
+    y = 10 + np.cos(k / 6)
+    path = written(tmp_path, f"t,y,{pair},z", k, y, y - 0.2, y + 0.3, 30 + y)
+    with pytest.warns(ReadingWarning, match="uncertainty of y"):
+        assert Trajectories.from_file(path).state_names == ("y", "z")
+    crossing = written(tmp_path, f"t,y,{pair}", k, y, 10 + np.sin(k / 3), 10.5 + np.cos(k / 4))
+    assert len(Trajectories.from_file(crossing).state_names) == 3
+
+
+@pytest.mark.parametrize("header", ["t,T_lower,T_mid,T_upper", "t,low,y,high", "t,x1,x50,x99", "t,q1,q2,q3"])
+def test_columns_that_only_happen_to_be_ordered_are_states(header, tmp_path):
+    k = np.arange(40)
+    y = 10 + np.cos(k / 6)
+    data = Trajectories.from_file(written(tmp_path, header, k, y - 0.2, y, y + 0.3))
+    assert data.state_names == tuple(header.split(",")[1:])
+
+
+def test_a_delta_beside_a_column_is_its_error_unless_it_has_both_signs(tmp_path):
+    k = np.arange(40)
+    y = 10 + np.cos(k / 6)
+    with pytest.warns(ReadingWarning, match="Δy \\(uncertainty of y\\)"):
+        data = Trajectories.from_file(written(tmp_path, "t,y,Δy", k, y, 0.1 + 0.01 * np.cos(k)))
+    assert data.state_names == ("y",)
+    data = Trajectories.from_file(written(tmp_path, "t,y,Δy", k, y, np.cos(k)))
+    assert data.state_names == ("y", "Δy")

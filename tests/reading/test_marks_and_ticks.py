@@ -90,3 +90,19 @@ def test_durations_of_spreadsheets_may_be_longer_than_a_day():
         assert column.tolist()[:3] == ["Time", "0:00:00", "0:15:00"]
         assert column.tolist()[-2:] == ["32:15:00", "40:00:00.000005"]
     assert _with_durations(pd.Series([dt.timedelta(seconds=-61)])).tolist() == ["-0:01:01"]
+
+
+@pytest.mark.parametrize("header", ["year,population", "time,counts", "micros,adc0", "t (ms),pressure (hPa)"])
+def test_two_names_above_whole_numbers_are_two_columns(header, tmp_path):
+    rows = np.arange(40)
+    first, second = 100 + 10 * rows, (512 + 300 * np.cos(rows / 5)).astype(int)
+    data = Trajectories.from_file(written(tmp_path, header, first, second))
+    np.testing.assert_array_equal(data.arrays()[0][0], first)
+    np.testing.assert_array_equal(data.arrays()[0][1][:, 0], second)
+
+
+@pytest.mark.parametrize("header", ["Pressure", '"Force, N"', "Force, N"])
+def test_one_name_above_whole_numbers_leaves_two_readings(header, tmp_path):
+    path = written(tmp_path, header, range(100, 140), range(200, 240))
+    with pytest.raises(ValueError, match="one number or two"):
+        Trajectories.from_file(path)

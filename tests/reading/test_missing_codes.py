@@ -27,10 +27,23 @@ def test_codes_that_repeat_themselves_outside_of_the_data_are_refused(code, tmp_
     assert np.nanmax(np.abs(Trajectories.from_file(path, missing=[]).arrays()[0][1])) == max(44, abs(code))
 
 
+@pytest.mark.parametrize("code", [-1, 6999])
+@pytest.mark.parametrize("rows", [1, 4])
+def test_codes_far_from_positive_data_are_refused(code, rows, tmp_path):
+    path = written(tmp_path, "t,x", T, np.where(np.arange(121) % 30 == 20, code, 10 + np.cos(T)))
+    if rows == 1:
+        path = written(tmp_path, "t,x", T, np.where(np.arange(121) == 20, code, 10 + np.cos(T)))
+    with pytest.raises(ValueError, match=f"{code} in {rows} rows of .*give missing={code} if"):
+        Trajectories.from_file(path)
+
+
 @pytest.mark.parametrize(
     "values",
     [
         np.where(np.arange(121) == 5, 99, X),  # once
+        np.where(np.arange(121) == 5, -1, np.round(np.cos(T), 2)),  # among others
+        np.where(np.arange(121) == 5, -1, X),  # near positive values
+        np.where(np.arange(121) > 100, -1, 10 + np.cos(T)),  # from one row on
         np.where(np.arange(121) % 10 == 5, 99, np.round(98 + np.cos(T), 2)),  # among others
         np.where(np.arange(121) % 10 == 5, 99.0, 20.0 + np.arange(121) % 3),  # levels of a setting
         np.where(np.arange(121) % 2 == 0, 99, X),  # as often as others

@@ -145,3 +145,13 @@ def test_the_time_that_a_simulation_took_is_no_clock_of_a_sensor(tmp_path):
     took = 0.01 * A + 1e-4 * np.sin(A)
     data = Trajectories.from_file(written(tmp_path, "time,x,cpu time,v", A, np.cos(A), took, np.sin(A)))
     assert data.state_names == ("x", "v") and data.arrays()[0][0][-1] == 12
+
+
+@pytest.mark.parametrize("header", ["time,x,time,v", "Time (s),x (m),Time (s),v (m)", "t,x,t,v"])
+def test_another_sensor_that_is_read_a_little_later_is_refused(header, tmp_path):
+    for late in (0.1, 0.2):
+        path = written(tmp_path, header, 0.5 * K, X, [f"{0.5 * k + late:.1f}" for k in K], V)
+        with pytest.raises(ValueError, match="not the same times"):
+            Trajectories.from_file(path)
+    with pytest.warns(ReadingWarning, match="a second clock"):  # the same times, rounded
+        Trajectories.from_file(written(tmp_path, header, 0.53 * K, X, [f"{0.53 * k:.1f}" for k in K], V))

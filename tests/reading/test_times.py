@@ -50,7 +50,7 @@ def test_a_temperature_does_not_hide_where_trajectories_begin(tmp_path):
 
 
 def dated(folder, dates, **options):
-    path = written(folder, "Date,x", list(dates), np.cos(np.arange(len(dates))))
+    path = written(folder, "Date,x", [str(date) for date in dates], np.cos(np.arange(len(dates))))
     return Trajectories.from_file(path, **options).arrays()[0][0] / 86_400
 
 
@@ -127,3 +127,29 @@ def test_nanoseconds_since_a_sensor_began_are_no_milliseconds_since_1970(tmp_pat
     ticks = [str(5_000_000_000_000 + 10_000_000 * k) for k in range(40)]
     data = Trajectories.from_file(written(tmp_path, "time_ns,x", ticks, WARMING[:40]))
     assert data.units["t"] == "ns" and data.arrays()[0][0][1] - data.arrays()[0][0][0] == 1e7
+
+
+@pytest.mark.parametrize(
+    "change", ["2024-03-31 02:00", "2024-03-31 01:00", "2024-03-10 02:00", "2024-10-06 02:00"]
+)
+@pytest.mark.parametrize("minutes", [10, 60])
+def test_an_hour_skipped_when_summer_time_begins_is_said(change, minutes, tmp_path):
+    dates = np.datetime64(change) + np.arange(-30, 30) * np.timedelta64(minutes, "m")
+    local = dates + np.timedelta64(60, "m") * (np.arange(60) >= 30)
+    with pytest.warns(ReadingWarning, match="an hour skipped in column 'Date' in row 31"):
+        dated(tmp_path, local)
+
+
+def test_other_gaps_are_no_summer_time(recwarn, tmp_path):
+    rows = np.arange(60)
+    for start, minutes, gap in (
+        ("2024-03-31 00:00", 10, 120),  # two hours
+        ("2024-03-31 03:00", 10, 60),  # by day
+        ("2024-03-24 00:10", 10, 60),  # a week before
+        ("2024-07-07 00:10", 10, 60),
+    ):
+        dates = np.datetime64(start) + (rows * minutes + gap * (rows >= 12)) * np.timedelta64(1, "m")
+        dated(tmp_path, dates)
+        dated(tmp_path, [f"{date}+00:00" for date in dates])
+    dated(tmp_path, np.datetime64("2024-03-31") + rows * np.timedelta64(10, "m"))
+    assert not recwarn

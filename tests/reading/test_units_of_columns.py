@@ -1,8 +1,10 @@
 """Units of times and states, in headers and given."""
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from forms import written
 
 from fim_dynsys import Trajectories
@@ -173,3 +175,36 @@ def test_two_levels_of_pandas_may_be_names_and_units(tmp_path):
 def test_units_stand_behind_a_slash(tmp_path):
     data = Trajectories.from_file(written(tmp_path, "t / s,v / (m/s),w / m s-1", K, X, np.sin(K)))
     assert data.state_names == ("v", "w") and data.units == {"t": "s", "v": "m/s", "w": "m s-1"}
+
+
+@pytest.mark.parametrize(
+    "label, unit", [("Time (min)", "min"), ("time [h]", "h"), ("t/s", "s"), ("Year", "year")]
+)
+def test_a_table_on_its_side_keeps_the_unit_of_its_times(label, unit, tmp_path):
+    path = tmp_path / "a.csv"
+    times, values = range(0, 450, 15), 20 + np.cos(np.arange(30) / 5)
+    path.write_text(
+        f"{label};{';'.join(map(str, times))}\nA (mM);{';'.join(f'{value:.4f}' for value in values)}\n"
+    )
+    with pytest.warns(ReadingWarning, match="turned"):
+        data = Trajectories.from_file(path)
+    assert data.units == {"t": unit, "A": "mM"} and data.arrays()[0][0][-1] == times[-1]
+
+
+def test_a_given_unit_of_a_state_that_is_another_than_stated_is_said(tmp_path):
+    k = np.arange(30)
+    path = written(tmp_path, "t,x (mm),[A]/mM,<I>/mA", k, np.cos(k / 5), np.sin(k / 5), np.cos(k / 7))
+    data = Trajectories.from_file(path, states=["x", "[A]", "<I>"], time="t", units={"[A]": "mM"})
+    assert {data.units[name] for name in ("[A]", "<I>")} == {"mM", "mA"}
+    with pytest.warns(ReadingWarning, match="'x' in mm called m, and not converted"):
+        Trajectories.from_file(path, time="t", units={"x": "m"})
+
+
+def test_dates_of_hdf5_have_the_unit_that_they_are_counted_in(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["time"], file["x"] = np.arange(30), np.cos(np.arange(30))
+        file["time"].attrs["units"] = "minutes since 2024-05-14"
+    assert Trajectories.from_file(tmp_path / "a.h5").units["t"] == "minutes"
+    data = xr.Dataset({"x": ("time", np.cos(np.arange(30)))}, {"time": np.arange(30.0)})
+    data["time"].attrs["units"] = "minutes since 2024-05-14"
+    assert Trajectories.from_dataset(data).units["t"] == "minutes"

@@ -212,7 +212,8 @@ def _datasets(root: h5py.Group, matlab: bool, units: dict[str, str]) -> dict[str
         name = path if name in found else name
         unit = next((item.attrs[key] for key in ("units", "unit") if key in item.attrs), None)
         if isinstance(unit, str | bytes):
-            units[name] = unit.decode("utf-8", "replace") if isinstance(unit, bytes) else unit
+            said = unit.decode("utf-8", "replace") if isinstance(unit, bytes) else unit
+            units[name] = said.split(" since ")[0]  # minutes since 2000-01-01
         values = np.asarray(item[()])
         if not matlab:
             found.update({key: value for key, value in _settings(item).items() if key not in found})

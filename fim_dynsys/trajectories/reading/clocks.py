@@ -48,6 +48,7 @@ _IN_UNITS = {unit: re.compile(pattern, re.IGNORECASE) for unit, pattern in _UNIT
 _TEMPERATURES = re.compile(
     r"[°º] ?[cfk]?|[ckf]|deg(rees?)?[ .]?[cfk]?|(degrees? )?(celsius|kelvin|fahrenheit)", re.IGNORECASE
 )
+_LETTERS = ("T", "TT")  # of a time, or of a temperature
 _AGES = re.compile(r"age|alter|âge|edad", re.IGNORECASE)
 _COUNTERS = re.compile(
     r"(frames?|samples?|steps?|index|idx|scans?|cycles?|records?|points?|obs|observation|no|nr|num|number|"
@@ -88,7 +89,7 @@ def is_time_name(label: str, unit: str = "") -> bool:
     """
     label = re.sub(r"\.\d+$", "", label)  # of a second column of that name
     words, unit = _words(label), unit or split_name(label)[1]
-    if _TEMPERATURES.fullmatch(unit) or (words == "T" and unit and not unit_of_name(unit)):
+    if _TEMPERATURES.fullmatch(unit) or (words in _LETTERS and unit and not unit_of_name(unit)):
         return False
     if not _TIME.fullmatch(words) and re.search(r"[.:]", words):
         words = re.split(r"[.:]", words)[-1].strip()
@@ -103,8 +104,8 @@ def is_time_in_one_word(label: str, unit: str = "") -> bool:
 
 
 def may_be_temperature(label: str, unit: str = "") -> bool:
-    """Whether a column is called ``T`` without a unit: a temperature, or the time where no other is."""
-    return _words(label) == "T" and not (unit or split_name(label)[1])
+    """Whether a column is called ``T`` or ``TT`` without a unit: a temperature, or the only time."""
+    return _words(label) in _LETTERS and not (unit or split_name(label)[1])
 
 
 def time_columns(columns: Iterable[str], units: Mapping[str, str]) -> list[str]:

@@ -10,6 +10,7 @@ from fim_dynsys.trajectories.reading.digits import are_digits, past_midnight
 from fim_dynsys.trajectories.reading.numbers import is_date
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.periods import as_stamps, with_century, with_months_in_english
+from fim_dynsys.trajectories.reading.summer_time import check_skipped_hour, check_summer_time
 from fim_dynsys.trajectories.reading.units import clock_format
 
 _CLOCK = re.compile(r"\d{1,3}:\d{2}:\d{2}(?:[.,]\d+)?")
@@ -79,27 +80,15 @@ def as_seconds(label: str, column: pd.Series, options: Options, notes: Notes) ->
         column = column + pd.to_timedelta(late, unit="D") if late.any() else column
         if options.time_format is not None and not _OF_DATES.search(options.time_format):
             return past_midnight((column - column.dt.normalize()).to_numpy() / np.timedelta64(1, "s"), notes)
-    if getattr(column.dt, "tz", None) is not None:
+    local = getattr(column.dt, "tz", None) is None
+    if not local:
         column = column.dt.tz_convert(None)
     stamps = column.to_numpy()
-    _check_summer_time(label, stamps)
+    check_summer_time(label, stamps)
+    if local:
+        check_skipped_hour(label, stamps, notes)
     notes.say(f"time in seconds since {str(stamps[~np.isnat(stamps)].min())[:23]}")
     return (stamps - stamps[~np.isnat(stamps)].min()) / np.timedelta64(1, "s")
-
-
-def _check_summer_time(label: str, stamps: np.ndarray) -> None:
-    """Refuse dates that fall back by an hour at the usual step, as clocks do when summer time ends."""
-    steps = np.diff(stamps) / np.timedelta64(1, "s")
-    known = steps[np.isfinite(steps)]
-    if len(known) < 2 or not (known < 0).any():
-        return
-    usual, falls = float(np.median(known)), np.flatnonzero(steps < 0)
-    if len(falls) <= 2 and np.all(np.abs(steps[falls] + 3600.0 - usual) <= 0.5 * usual):
-        raise refusal(
-            f"dates that grow in column {label!r}",
-            f"an hour back in row {falls[0] + 2}, as when summer time ends",
-            "write the offset from UTC behind each, as +02:00, or give step=",
-        )
 
 
 def _durations(label: str, text: pd.Series, options: Options, notes: Notes) -> np.ndarray | None:

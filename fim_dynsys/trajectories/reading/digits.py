@@ -7,10 +7,11 @@ import pandas as pd
 
 from fim_dynsys.trajectories.reading.clocks import IN_SECONDS, clock_of, unit_of_name
 from fim_dynsys.trajectories.reading.options import Notes, quoted, refusal
+from fim_dynsys.trajectories.reading.summer_time import check_skipped_hour
 from fim_dynsys.wording import counted
 
 _DAY = IN_SECONDS["d"]
-_DATED = re.compile("dat|fecha|stamp|da?y|doy|tag|jour|yy|дата|日", re.IGNORECASE)
+_DATED = re.compile("dat(?!a[ _]time)|fecha|stamp|da?y|doy|tag|jour|yy|дата|日", re.IGNORECASE)
 _FORMS = (  # the first and the last date, the form, and whether only a column called date is read so
     (1900_01, 2100_12, "%Y%m", False),
     (1_01_01, 99_12_31, "%y%m%d", True),
@@ -30,7 +31,12 @@ _ELAPSED = 10_000  # smaller numbers may be elapsed times, where they have fract
 _HOUR = 100  # from one o'clock on, as no record counts its time from its start
 _MATLAB = (693_962.0, 767_011.0)  # days since the year 0: 1900 to 2100
 _EXCEL = (18_264.0, 73_051.0)  # days since 1900: 1950 to 2100
+_EXCEL_NAMES = re.compile("dat(?!a[ _]time)", re.IGNORECASE)  # columns that hold such days
 _LAST = 4.2e9  # seconds from 1970 to 2103
+_RECENT = 946_684_800.0  # seconds from 1970 to 2000: since then, most records with such stamps were made
+_SPARSE = 1000.0  # seconds between samples: as far apart they are on the minute, or ticks of a counter
+_MINUTE = 60.0  # seconds
+_NO_RECORD = 3.2e10  # seconds, a thousand years: no time of a record, and stamps in a finer unit
 # Numbers of this size are seconds, milliseconds, ... since 1970: from the year 1973 on.
 _UNIX = (
     *((1e8, _LAST, 1.0, "s"), (1e11, 1e3 * _LAST, 1e-3, "ms")),
@@ -47,7 +53,17 @@ def are_digits(time_format: str) -> bool:
 
 
 def as_text(values: pd.Series, time_format: str) -> pd.Series:
-    """Whole numbers with the zeros in front that a format of `strptime` without marks asks for."""
+    """Whole numbers with the zeros in front that a format of `strptime` without marks asks for.
+
+    Raises
+    ------
+    ValueError
+        Where others are among them.
+    """
+    if not np.all(values.dropna() % 1 == 0):
+        raise refusal(
+            f"whole numbers, whose digits are {time_format}", f"{values.dropna().iloc[0]:g} among them"
+        )
     width = sum(_DIGITS.get(part, 0) for part in re.findall("%.", time_format))
     return values.astype("Int64").astype("string").str.zfill(width)
 
@@ -82,6 +98,12 @@ def stamps_of(label: str, values: np.ndarray) -> pd.Series | None:
             f"give time_format= as one of {quoted(read)}",
         )
     return next(iter(read.values()), None)
+
+
+def are_dates(values: np.ndarray) -> bool:
+    """Whether numbers of any column are dates with a day, in 8 digits or more: few others are all of them."""
+    long = len(values) >= _FEW and np.isfinite(values).all() and values.min() >= 1900_01_01
+    return long and len(np.unique(values)) >= _FEW and stamps_of("", values) is not None
 
 
 def _is_even(stamps: pd.Series) -> bool:
@@ -153,35 +175,84 @@ def _jumps_to_minutes(values: np.ndarray, seconds: np.ndarray) -> bool:
     return whole and bool(steps[begins].max() <= steps[~begins].max())
 
 
-def as_seconds(label: str, values: np.ndarray, has_unit: bool, notes: Notes) -> np.ndarray | None:
-    """Seconds since the first of numbers that count from 1970 or are digits of a date or a clock; or None."""
+def as_seconds(label: str, values: np.ndarray, stated: str, given: str, notes: Notes) -> np.ndarray | None:
+    """Seconds since the first of numbers that count from 1970 or are digits of a date or a clock; or None.
+
+    Parameters
+    ----------
+    label : str
+        Name of the column, which may end in a unit, as ``time_ms``.
+    values : ndarray (n,)
+        Of all rows that have one.
+    stated : str
+        Unit that the file states beside the name; empty where it states none.
+    given : str
+        Unit that the caller gives; empty where none.
+    notes : Notes
+        Is added to.
+    """
     finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
     if not len(finite):
         return None
-    if len(finite) == len(values) and not has_unit:
+    unit = unit_of_name(stated) or stated or unit_of_name(label)
+    # A column called day or year may hold dates; one of milliseconds holds none.
+    if len(finite) == len(values) and not stated and unit in ("", "d", "month", "year"):
         stamps = stamps_of(label, values)
         if stamps is not None:
             notes.decide("time: dates written as year, month, ... in one number; in seconds since the first")
+            check_skipped_hour(label, stamps.to_numpy(), notes)
             return (stamps - stamps.iloc[0]).to_numpy() / np.timedelta64(1, "s")
-        of_clock = None if unit_of_name(label) else _of_clock(label, values, notes)
+        of_clock = None if unit else _of_clock(label, values, notes)
         if of_clock is not None:
             return of_clock
-    middle = float(np.median(finite))
     low, high = float(finite.min()), float(finite.max())
     whole = bool(np.all(finite == np.floor(finite)))
     matlab = not whole and _MATLAB[0] <= low and high <= _MATLAB[1]
-    if matlab or ("dat" in label.lower() and not whole and _EXCEL[0] <= low and high <= _EXCEL[1]):
+    if not unit and (
+        matlab or (_EXCEL_NAMES.search(label) and not whole and _EXCEL[0] <= low and high <= _EXCEL[1])
+    ):
         by = "MATLAB" if matlab else "Excel"
         notes.decide(f"{label!r} read as day numbers of {by}: time in seconds since the first")
         return (values - finite[0]).astype(np.float64) * _DAY
-    for low, high, era in _WINDOWS:
-        if low <= middle < high:
+    for first, last, era in _WINDOWS if not unit else ():
+        if first <= low and high < last:
             notes.decide(
                 f"time: {label!r} read as tenths of microseconds since {era}, in seconds since the first"
             )
             return (values - finite[0]).astype(np.float64) * 1e-7
-    for low, high, scale, unit in _UNIX:
-        if low <= middle < high:
-            notes.say(f"time: time stamps in {unit} since 1970, in seconds since the first")
+    for first, last, scale, name in _UNIX:
+        if first <= low and high < last:
+            if not _are_stamps(label, finite, scale, name, unit, given, notes):
+                return None
             return (values - finite[0]).astype(np.float64) * scale
     return None
+
+
+def _are_stamps(
+    label: str, numbers: np.ndarray, scale: float, name: str, unit: str, given: str, notes: Notes
+) -> bool:
+    """Whether numbers of the size of time stamps are some, and no ticks since a device was switched on.
+
+    Stamps are on the minute, or recent and close together. A unit that is stated or given is not overruled.
+    """
+    steps = np.diff(numbers) * scale
+    steps = steps[steps > 0]
+    recent = numbers.min() * scale >= _RECENT
+    close = not len(steps) or np.median(steps) < _SPARSE
+    sure = bool((recent and (close or unit == name)) or np.all(steps % _MINUTE == 0))
+    if unit not in ("", name):
+        if sure and recent and numbers.min() * IN_SECONDS.get(unit, 0.0) > _NO_RECORD:
+            notes.decide(
+                f"{label!r} in {unit}, as stated, though its numbers may be {name} since 1970 (units=)"
+            )
+        return False
+    if sure:
+        notes.say(f"time: time stamps in {name} since 1970, in seconds since the first")
+    elif not unit and not given:
+        stamps = f"time stamps in {name} since 1970"
+        notes.decide(
+            f"time: {label!r} read as {stamps}, unless it counts otherwise (units=)"
+            if recent
+            else f"{label!r} as plain numbers, no {stamps} (units=)"
+        )
+    return sure or (recent and not unit and not given)

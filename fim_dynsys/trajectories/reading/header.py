@@ -9,7 +9,13 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from fim_dynsys.trajectories.reading.clocks import clock_of, counts_rows, step_of_name
+from fim_dynsys.trajectories.reading.clocks import (
+    clock_of,
+    counts_rows,
+    is_time_name,
+    is_unit_name,
+    step_of_name,
+)
 from fim_dynsys.trajectories.reading.contents import looks_like
 from fim_dynsys.trajectories.reading.lines import (
     BLANKS,
@@ -29,6 +35,7 @@ from fim_dynsys.trajectories.reading.numbers import (
     marks,
 )
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
+from fim_dynsys.trajectories.reading.units import is_only_unit
 from fim_dynsys.wording import counted
 
 _LINES = 400  # of the head that are looked at
@@ -159,12 +166,22 @@ def _check_comma(name: str, lines: Sequence[Line], separator: str) -> None:
     if separator == "," and len(pairs) > 0.9 * len(later):
         digits = [found[2] for found in pairs]
         leading = sum(cell.startswith("0") and len(cell) > 1 for cell in digits)
-        if leading or (min(map(len, digits)) > 2 and len(set(map(len, digits))) == 1):
+        alike = min(map(len, digits)) > 2 and len(set(map(len, digits))) == 1
+        if leading or (alike and not _names_two(lines)):
             raise refusal(
                 "numbers that can be read in one way only",
                 f"lines like {pairs[0][0]!r} in {name!r}, one number or two",
                 'give decimal="," or separator=","',
             )
+
+
+def _names_two(lines: Sequence[Line]) -> bool:
+    """Whether two names stand above pairs of numbers, and no name with a unit, as ``Force, N``."""
+    first = next(k for k, line in enumerate(lines) if _PAIR.fullmatch(line.text.strip()))
+    names = splitter(",")(lines[first - 1].text) if first else []
+    if len(names) != 2 or not all(names) or any(map(is_number, names)):
+        return False
+    return is_time_name(names[0]) or is_unit_name(names[0]) or not is_only_unit(names[1])
 
 
 def _without_rows(name: str, text: str, lines: Sequence[Line], rows: Sequence[list[str]]) -> ValueError:

@@ -87,6 +87,11 @@ class Options:
         return {**of_file, **self.units} if isinstance(self.units, Mapping) else self.units or of_file
 
     @property
+    def unit_of_time(self) -> str:
+        """The unit that is given for the times; empty where none is."""
+        return self.units.get("t", "") if isinstance(self.units, Mapping) else ""
+
+    @property
     def missing_values(self) -> tuple[list[str], list[float]]:
         """Texts and numbers that were said to stand for missing values."""
         given = [] if self.missing is None else self.missing

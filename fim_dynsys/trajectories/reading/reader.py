@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fim_dynsys.errors import ReadingWarning, warn
+from fim_dynsys.trajectories.observations import with_free_names
 from fim_dynsys.trajectories.parts import READ, Parts
 from fim_dynsys.trajectories.reading.arrays import read_arrays
 from fim_dynsys.trajectories.reading.contents import looks_like
@@ -139,12 +140,27 @@ def read(path: str | Path, given: Mapping[str, Any]) -> Parts:
             content = sheet_as_text(name, content, options, notes)
         found = read_text(name, as_utf8(name, content, options, notes), options, notes)
     parts = assign(found, options, notes) if isinstance(found, Table) else found
+    parts = _with_free_names(parts, notes)
     if kind not in ("text", "excel"):  # of which all cells are looked at, those of the time too
         parts = _without_codes(name, parts, options)
     account = summary(parts, notes)
     if notes.decided:
         warn(f"{name}: {account}", ReadingWarning)
     return replace(parts, attrs={**parts.attrs, READ: account})
+
+
+def _with_free_names(parts: Parts, notes: Notes) -> Parts:
+    """Values per trajectory under names that no axis of the data has."""
+    coords = parts.coords or {}
+    free = with_free_names(coords, [*coords, *(parts.state_names or ()), *(parts.input_names or ())])
+    renamed = {name: new for name, new in free.items() if new != name}
+    if not renamed:
+        return parts
+    notes.say("; ".join(f"label {name!r} called {new!r}" for name, new in renamed.items()))
+    units = parts.units
+    if isinstance(units, Mapping):
+        units = {renamed.get(name, name): unit for name, unit in units.items()}
+    return replace(parts, coords={free[name]: values for name, values in coords.items()}, units=units)
 
 
 def _without_codes(name: str, parts: Parts, options: Options) -> Parts:

@@ -38,13 +38,23 @@ _FEW = 5  # cells that say nothing of a column of text
 _ERRORS = re.compile(  # of the uncertainty of another column, which the rest of the name is
     r"(?P<base>.+?)[ _.]*(err(or)?s?|sds?|std|stdev|std[ _.]?dev|std[ _.]?err|stderr|se|sem|sigma|unc|"
     r"uncertainty|ci[ _.]?(low|high|lower|upper)|lower|upper|±)|"
-    r"(err(or)?|sd|std|se|sem|sigma|unc|uncertainty|u|δ|±)[ _.(]+(?P<of>.+?)\)?",
+    r"(err(or)?|sd|std|se|sem|sigma|unc|uncertainty|u|[δ±](?=.))([ _.(]+|(?<=[δ±]))(?P<of>.+?)\)?",
     re.IGNORECASE,
 )
 _BOUNDS = re.compile(
     r"(?P<base>.+?)[ _.-]*(ci|\d\d ?%?)?[ _.-]*((?P<low>lower|low|lo|lwr|lcl)|upper|high|hi|upr|ucl)",
     re.IGNORECASE,
 )
+_LIMITS = re.compile(  # of an interval that states no quantity, or one by its level as `y_l95`
+    r"(?P<base>.*?)[ _.-]*(\d\d(\.\d+)? ?%?)?[ _.-]*(?P<ci>ci|cri|hdi|pi|conf(idence)?)?[ _.-]*"
+    r"((?P<low>lower|lwr|lcl|lcb|lo|low|l(?=\d\d))|upper|upr|ucl|ucb|hi|high|u(?=\d\d))"
+    r"(?P<rest>[ _.-]*(bound|limit|ci|\d\d ?%?)?(\.\d+)?)",
+    re.IGNORECASE,
+)
+_QUANTILE = re.compile(
+    r"(?P<base>.*?)[ _.-]*([qp]|quantile|percentile)?[ _.-]*(?P<level>\d+(\.\d+)?)[ _.]?%?", re.IGNORECASE
+)
+_WHOLE = (1.0, 100.0, 1000.0)  # what the levels of an interval add up to: 0.025, 2.5 or 025, and the other
 _MEANS = ("mean", "avg", "average", "median")
 _MEAN = re.compile("|".join(_MEANS), re.IGNORECASE)
 _ERRORS_ALONE = re.compile(
@@ -131,6 +141,9 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
     if times.unit:
         units["t"] = times.unit
     names, units = _renamed(states, units, table.has_names, notes)
+    for name, unit in options.units.items() if isinstance(options.units, Mapping) else ():
+        if name != "t" and units.get(name, unit) != unit:
+            notes.decide(f"{name!r} in {units[name]} called {unit}, and not converted (units=)")
     per_trajectory = {name: values for name, values in coords.items() if len(runs) == len(values)}
     return Parts(
         x=[x[rows] for rows in runs],
@@ -361,7 +374,7 @@ def _error_of(name: str, frame: pd.DataFrame) -> str | None:
         if mean is not None or _SURE_ERRORS.match(name) is None:
             return mean
         return _measured_before(name, frame)
-    if (base := _bounded_by(name, frame)) is not None:
+    if (base := _bounded_by(name, frame) or _inside(name, frame)) is not None:
         return base
     if is_numeric(frame[name]) and np.nanmin(numbers_of(frame[name]), initial=0.0) < 0.0:
         return None  # components of velocities beside positions: x, u_x
@@ -380,6 +393,46 @@ def _bounded_by(name: str, frame: pd.DataFrame) -> str | None:
     above = numbers_of(frame[base]) - numbers_of(frame[name])
     above = (above if found["low"] else -above)[np.isfinite(above)]
     return base if len(above) and above.min() >= 0.0 and above.max() > 0.0 else None
+
+
+def _inside(name: str, frame: pd.DataFrame) -> str | None:
+    """The column that stands between a column and its partner in each row, as between ``lwr`` and ``upr``."""
+    values = {c: numbers_of(frame[c]) for c in frame if is_numeric(frame[c])}
+    partner = next((c for c in values if name in values and _are_a_pair(name, c)), None)
+    if partner is None:
+        return None
+    low, high = (name, partner) if np.nanmean(values[name]) < np.nanmean(values[partner]) else (partner, name)
+    columns = list(values)
+    place, base = columns.index(low), _base_of_limit(name)
+    # The nearest column before the limits, where they do not name it.
+    before = [c for c in (*columns[:place][::-1], *columns[place:]) if c not in (low, high)]
+    for column in before:
+        width = values[high] - values[low]
+        within = (values[low] <= values[column]) & (values[column] <= values[high]) | ~np.isfinite(width)
+        if (not base or base == column.lower()) and within.all() and np.nanmax(width) > 0.0:
+            return column
+    return None
+
+
+def _are_a_pair(one: str, other: str) -> bool:
+    """Whether two columns are called as the lower and the upper limit of one interval."""
+    for pattern in (_LIMITS, _QUANTILE):
+        a, b = pattern.fullmatch(one), pattern.fullmatch(other)
+        if a is None or b is None or a["base"].lower() != b["base"].lower():
+            continue
+        if pattern is _QUANTILE:
+            marked = all(re.search("[qp%]|\\.", found[0], re.IGNORECASE) for found in (a, b))
+            return one != other and marked and float(a["level"]) + float(b["level"]) in _WHOLE
+        # The lowest and the highest price of a day are no limits of an interval.
+        plain = not (a["base"] or a["ci"]) and {one.lower(), other.lower()} <= {"lo", "hi", "low", "high"}
+        return bool(a["low"]) != bool(b["low"]) and a["rest"] == b["rest"] and not plain
+    return False
+
+
+def _base_of_limit(name: str) -> str:
+    """The column that a limit names, in small letters; empty where it names none."""
+    found = _LIMITS.fullmatch(name) or _QUANTILE.fullmatch(name)
+    return found["base"].lower() if found else ""
 
 
 def _measured_before(name: str, frame: pd.DataFrame) -> str | None:
@@ -572,7 +625,7 @@ def _renamed(
 
 def _in_given_unit(table: Table, times: Times, options: Options, notes: Notes) -> Times:
     """Seconds of dates in the unit that was asked for; a unit that the file states is renamed."""
-    given = options.units.get("t", "") if isinstance(options.units, Mapping) else ""
+    given = options.unit_of_time
     unit, stated = clocks.unit_of_name(given), clocks.unit_of_name(times.unit)
     if not given or not stated or unit == stated:
         return times

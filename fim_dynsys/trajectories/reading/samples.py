@@ -18,8 +18,12 @@ def without_repeats(
         if (np.diff(t[run]) > 0).all():
             kept.append(run)
             continue
-        same = np.concatenate([[False], (np.diff(t[run]) == 0) & _equal_rows(x[run[1:]], x[run[:-1]])])
-        if same.mean() <= 0.2:  # a logger that stutters, and no slow quantity in a fast record
+        again = np.concatenate([[False], np.diff(t[run]) == 0])
+        same = again & np.concatenate([[False], _equal_rows(x[run[1:]], x[run[:-1]])])
+        if u is not None:
+            same &= np.concatenate([[False], _equal_rows(u[run[1:]], u[run[:-1]])])
+        # A logger that stutters, or rows that are all doubled, and no slow quantity in a fast record.
+        if same.mean() <= 0.2 or (options.repeated is None and np.array_equal(same, again)):
             dropped += int(same.sum())
             run = run[~same]
         kept.append(run)

@@ -12,6 +12,7 @@ from fim_dynsys.trajectories.reading.options import refusal
 _OF_COMPUTERS = re.compile("cpu|wall|comput|exec|solver", re.IGNORECASE)  # how long a simulation took
 _ALIKE = 0.05  # by which two clocks may differ in rate
 _OFF = 0.05  # of a step, by which the clock of another sensor may differ
+_SAME = 1e-6  # of a step, by which equal differences of two clocks may vary
 _PAST = 1e8  # seconds or finer units since another era: no record is as long
 _RATES = np.unique([one / other for one in IN_SECONDS.values() for other in IN_SECONDS.values()])
 
@@ -70,8 +71,12 @@ def start_together(a: np.ndarray, b: np.ndarray) -> bool:
     starts = sorted((abs(a[0]), abs(b[0])))
     if starts[0] == 0 and starts[1] >= _PAST:
         return True
-    step = np.ptp(a) / (len(a) - 1) + clocks.resolution(b) * np.ptp(a) / np.ptp(b) / _OFF
-    return bool(abs(b[0] * _nearest_rate(np.ptp(a) / np.ptp(b)) - a[0]) <= _OFF * step)
+    later = b * _nearest_rate(np.ptp(a) / np.ptp(b)) - a
+    step = np.ptp(a) / (len(a) - 1)
+    # Of a clock that was rounded, some times are nearer than others.
+    rounded = np.ptp(later) > _SAME * step
+    within = _OFF * step + (clocks.resolution(b) * np.ptp(a) / np.ptp(b) if rounded else 0.0)
+    return bool(abs(later[0]) <= within)
 
 
 def _nearest_rate(rate: float) -> float:

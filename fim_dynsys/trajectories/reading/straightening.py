@@ -2,7 +2,7 @@
 
 import re
 
-from fim_dynsys.trajectories.reading.clocks import is_time_name
+from fim_dynsys.trajectories.reading.clocks import is_time_name, is_unit_name, may_be_temperature
 from fim_dynsys.trajectories.reading.lines import content_lines, find_separator, splitter, without_tail
 from fim_dynsys.trajectories.reading.numbers import is_date, is_missing, is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
@@ -95,7 +95,9 @@ def _of_times_in_a_row(content: bytes, options: Options, notes: Notes) -> bytes 
     called = called if named else [f"{header[0]} {label}" for label in called]
     notes.decide("rows are series, columns are times: turned")
     # Cycles are numbered above a row of times.
-    first = header[0] if any(map(is_time_name, called)) and header[0] else "time"
+    says_unit = labels == 1 and (is_time_name(header[0]) or is_unit_name(header[0]))
+    says_unit &= not may_be_temperature(header[0])
+    first = header[0] if says_unit or (any(map(is_time_name, called)) and header[0]) else "time"
     first += unit if of_subjects else ""
     columns = [[first, *times], *([name, *row[labels:]] for name, row in zip(called, rows, strict=True))]
     height = max(map(len, columns))

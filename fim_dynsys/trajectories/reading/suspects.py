@@ -10,6 +10,7 @@ from fim_dynsys.trajectories.reading.columns import is_numeric
 from fim_dynsys.trajectories.reading.options import refusal
 
 _FAR = 5.0  # ranges of all other values that a code for missing ones is away from them
+_OTHER_SIGN = 1.0  # ranges of all other values, positive ones, that a -1 which stands for none is away
 _OUTSIDE = 0.25  # ranges of all other values that a code which repeats itself is away from them
 _REPEATED = 3  # rows with a code, at least, for it to be questioned that near
 _CHOSEN = 8  # different values of a quantity that is set, at most
@@ -45,11 +46,14 @@ _CODES = frozenset(
         "1e10",
         "-1e10",
         *("32767", "-32768", "65535", "2147483647", "-2147483648"),  # converters at their limits
+        *("6999", "-6999", "7999", "-7999"),  # data loggers of Campbell
         *("999.99", "9999.99", "-88", "-888", "-8888", "888", "8888", "88888"),
     ]
 )
 _REPEATED_CODES = _CODES | {88.0, 99.0, 99.9, 99.99, -9.9, -9.99}
 """Numbers that are values as often, but not where they repeat themselves outside of all others."""
+
+_SMALL_CODES = (0.0, -1.0)  # where they stand alone, and -1 among positive values only
 
 
 _WRAPS = {(0.0, 23.0), (1.0, 24.0), (0.0, 59.0), (1.0, 12.0), (1.0, 365.0), (1.0, 366.0)}
@@ -76,7 +80,9 @@ def check_codes(name: str, columns: Iterable[tuple[str, np.ndarray]], remedy: st
     """
     for label, values in columns:
         extremes = {np.nanmin(values), np.nanmax(values)} if np.isfinite(values).any() else set()
-        for extreme in (e for e in extremes if e in _REPEATED_CODES or e == 0.0 or abs(e) >= _NO_QUANTITY):
+        for extreme in (
+            e for e in extremes if e in _REPEATED_CODES or e in _SMALL_CODES or abs(e) >= _NO_QUANTITY
+        ):
             rest = values[np.isfinite(values) & (values != extreme)]
             if rest.size > 2 and np.min(np.abs(rest - extreme)) > _least_gap(extreme, values, rest):
                 raise refusal(
@@ -89,11 +95,19 @@ def check_codes(name: str, columns: Iterable[tuple[str, np.ndarray]], remedy: st
 def _least_gap(extreme: float, values: np.ndarray, rest: np.ndarray) -> float:
     """How far from all others a number has to be to stand for missing values."""
     rows = int((values == extreme).sum())
-    if extreme and _REPEATED <= rows < len(rest) and _varies(rest) and not _is_a_limit(values == extreme):
+    if (
+        extreme not in _SMALL_CODES
+        and _REPEATED <= rows < len(rest)
+        and _varies(rest)
+        and not _is_a_limit(values == extreme)
+    ):
         return _OUTSIDE * float(np.ptp(rest))
     is_known = extreme in _CODES or abs(extreme) >= _NO_QUANTITY
-    is_code = _drops_out(values) if extreme == 0 else is_known
-    return _FAR * max(float(np.ptp(rest)), 0.1 * float(np.abs(rest).max())) if is_code else np.inf
+    is_code = _drops_out(values, extreme) if extreme in _SMALL_CODES else is_known
+    far = _FAR
+    if extreme == -1.0:
+        is_code, far = is_code and bool(rest.min() > 0.0), _OTHER_SIGN
+    return far * max(float(np.ptp(rest)), 0.1 * float(np.abs(rest).max())) if is_code else np.inf
 
 
 def _is_a_limit(at: np.ndarray) -> bool:
@@ -107,9 +121,9 @@ def _varies(rest: np.ndarray) -> bool:
     return len(np.unique(rest)) > max(_CHOSEN, 0.1 * len(rest))
 
 
-def _drops_out(values: np.ndarray) -> bool:
-    """Whether zeros stand alone between values of a quantity that varies and is never near zero."""
-    zero = values == 0
+def _drops_out(values: np.ndarray, code: float) -> bool:
+    """Whether zeros, or other codes, stand alone between values of a quantity that varies."""
+    zero = values == code
     inside = zero[1:-1] & ~zero[:-2] & ~zero[2:]
     rest = values[~zero & np.isfinite(values)]
     return bool(0 < zero.sum() == inside.sum()) and _varies(rest)

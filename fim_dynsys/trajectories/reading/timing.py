@@ -13,6 +13,7 @@ from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refu
 from fim_dynsys.trajectories.reading.text import Table
 
 _RUN = 5  # rows, at least on average, after which a counter starts again
+_MOST = 0.5  # share of rows with a time, at least, where others may be dropped
 _CLOCK = 8  # rows in which a column can be seen to be a clock
 
 
@@ -92,7 +93,7 @@ def _found(
     if found is None:
         found = _by_shape(table, frame, groups, options, notes)
     if found is None and hot and is_numeric(frame[hot[0]]):
-        _refuse_order(hot[0], numbers_of(frame[hot[0]]), groups, hot)
+        _refuse_order(hot[0], numbers_of(frame[hot[0]]), groups, hot, options)
     if found is not None and found.unit == "s":
         found = with_fractions(found, frame, notes)
     if found is None:
@@ -152,10 +153,16 @@ def _values(table: Table, column: str, options: Options, notes: Notes) -> tuple[
         )
     unit = table.units.get(column) or clocks.unit_of_name(column)
     called = clocks.is_time_name(column) or unit in ("d", "month", "year")
-    if values.isna().sum() == 0 and called:
-        counted = digits.as_seconds(column, values.to_numpy(), column in table.units, notes)
+    if called or column == options.time:
+        said, filled = Notes(), values.notna().to_numpy()
+        stated, given = table.units.get(column, ""), options.unit_of_time
+        counted = digits.as_seconds(column, values[filled].to_numpy(), stated, given, said)
         if counted is not None:
-            return counted, "s"
+            notes.add(said if called else Notes(said.done, said.done))
+            seconds = np.full(len(values), np.nan)
+            seconds[filled] = counted
+            return seconds, "s"
+        notes.add(said)
     return values.to_numpy(dtype=np.float64, na_value=np.nan), unit
 
 
@@ -188,12 +195,12 @@ def _among(
     fit = {
         column: clock
         for column, (values, _) in read.items()
-        if (clock := clocks.clock_within(values, groups)) is not None
+        if (clock := _clock_of_known(values, groups, options)) is not None
     }
     if not fit:
         if strict and read:
             column = next(iter(read))
-            _refuse_order(column, read[column][0], groups, list(read))
+            _refuse_order(column, read[column][0], groups, list(read), options)
         return None
     # Of several clocks, one that does not repeat itself; then one that is called time plainly.
     exact = {column: clock for column, clock in fit.items() if not clock.repeats} or fit
@@ -218,6 +225,14 @@ def _among(
     if rest:
         notes.say(f"dropped: {', '.join(rest)} (a second clock)")
     return Times(values, unit, (chosen, *rest))
+
+
+def _clock_of_known(values: np.ndarray, groups: np.ndarray | None, options: Options) -> clocks.Clock | None:
+    """The clock that values are, without the rows that will be dropped."""
+    rows = np.isfinite(values)
+    if options.bad_rows != "drop" or rows.mean() < _MOST:
+        return clocks.clock_within(values, groups)
+    return clocks.clock_within(values[rows], None if groups is None else groups[rows])
 
 
 def _is_day(column: pd.Series) -> bool:
@@ -268,16 +283,22 @@ def _refuse_second_clocks(table: Table, frame: pd.DataFrame, found: Times, optio
 
 
 def _refuse_order(
-    column: str, values: np.ndarray, groups: np.ndarray | None, candidates: Sequence[str]
+    column: str,
+    values: np.ndarray,
+    groups: np.ndarray | None,
+    candidates: Sequence[str],
+    options: Options,
 ) -> None:
     """Say where a column that is called time does not grow."""
     missing = np.flatnonzero(~np.isfinite(values))
-    if len(missing):
+    if len(missing) and options.bad_rows != "drop":
         raise refusal(
             f"a time in every row of column {column!r}",
             f"none in row {missing[0] + 1}",
             'fill it, or give bad_rows="drop"',
         )
+    rows = np.flatnonzero(np.isfinite(values))
+    values = values[rows]
     falls = np.flatnonzero(np.diff(values) < 0)
     if groups is None and len(falls) == len(values) - 1:
         raise refusal(
@@ -289,7 +310,7 @@ def _refuse_order(
         k = int(falls[0])
         raise refusal(
             f"times that increase in column {column!r}, or start again near {values[0]:g}",
-            f"{values[k + 1]:g} after {values[k]:g} in row {k + 2}",
+            f"{values[k + 1]:g} after {values[k]:g} in row {rows[k + 1] + 1}",
             f"give trajectory= where a column tells trajectories apart, time= for another of "
             f"{quoted(candidates)}, "
             "or step= where times are to be counted",
@@ -320,13 +341,17 @@ def _stepped(frame: pd.DataFrame, notes: Notes) -> Times | None:
 def _by_shape(
     table: Table, frame: pd.DataFrame, groups: np.ndarray | None, options: Options, notes: Notes
 ) -> Times | None:
-    """The only column that grows evenly; else one that counts rows."""
+    """The only column of dates in digits; else the one that grows evenly; else one that counts rows."""
     numbers = {c: numbers_of(frame[c]) for c in frame if is_numeric(frame[c])}
     grown = {
         c: clock
         for c, values in numbers.items()
         if (clock := clocks.clock_within(values, groups)) is not None and not clock.repeats
     }
+    stamped = [c for c in grown if c not in table.units and digits.are_dates(numbers[c])]
+    if len(stamped) == 1:
+        seconds = digits.as_seconds(stamped[0], numbers[stamped[0]], "", options.unit_of_time, notes)
+        return Times(np.asarray(seconds), "s", (stamped[0],))
     counting = [c for c in grown if _counts(numbers[c], groups)]
     even = [c for c in grown if grown[c].even and c not in counting]
     if len(even) > 1 and all(np.array_equal(numbers[c], numbers[even[0]]) for c in even):

@@ -37,7 +37,7 @@ _RUN_TOGETHER = re.compile(rf"(?=.*-\d.*-\d)(?:{_FACTOR}){{2,5}}")  # umolm-2s-1
 _BRACKETS = re.compile(r"^(?P<name>.*?\S)\s*[(\[{<](?P<unit>[^()\[\]{}<>]*(?:\([^()]*\)[^()]*)?)[)\]}>]$")
 _IN_BRACKETS = re.compile(r"[(\[{<]+([^()\[\]{}<>]*(?:\([^()]*\)[^()]*)?)[)\]}>]+")
 _SLASH = re.compile(r"^(?P<name>[^/]*\S)\s*(?: / |/ | /|, ?| in )\s*(?P<unit>\S.*)$")
-_TIGHT_SLASH = re.compile(r"^(?P<name>[A-Za-z]\w*)/(?P<unit>\S+)$")
+_TIGHT_SLASH = re.compile(r"^(?P<name>[A-Za-z]\w*|\[[^][/]+\]|<[^<>/]+>)/(?P<unit>\S+)$")  # [A]/mM, <I>/mA
 _CLOCK = re.compile(r"(?:yyyy|dd|[hH]{1,2}|mm)[-/:. ]?[a-zA-Z]{2}(?:[-/:. ]+[a-zA-Z]{1,4})*")  # hh:mm:ss.mmm
 _OF_CLOCKS = set("ymdhs:/-. ")
 _PARTS_OF_CLOCK = re.compile("yyyy|yy|ddd|dd|d|hh|h|mm|ss|[-/:. T]", re.IGNORECASE)
