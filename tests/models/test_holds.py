@@ -179,6 +179,22 @@ def test_inputs_that_switch_at_samples_leave_nothing_out(noise):
     assert len(model.context_) == 1 and model.complexity == 4
 
 
+@pytest.mark.parametrize("early", [0.0, 0.2])
+def test_noise_does_not_hide_that_a_relay_switches_off_between_samples(early):
+    """T' = 1.5 P - T / 4, 6 % noise; terms T P made up for it on the whole record."""
+    gap, n, rate = 0.25, 288, 0.25
+    on = (np.arange(n) % 12 < 5).astype(float)
+    x = [3.0]
+    for now, then in zip(on[:-1], on[1:], strict=True):
+        part = 1.0 - early * (now > then)  # of the gap that the relay keeps its value
+        middle = 12.0 * now + (x[-1] - 12.0 * now) * np.exp(-rate * gap * part)
+        x.append(12.0 * then + (middle - 12.0 * then) * np.exp(-rate * gap * (1.0 - part)))
+    noisy = np.array(x) + 0.06 * np.std(x) * np.random.default_rng(0).standard_normal(n)
+    model = fim_dynsys.load("fim-ode").fit(noisy, gap * np.arange(n), u=2.0 * on, feature_names=["T", "P"])
+    assert ("left out" in " ".join(model.field_.fit_info.inference.notes)) == (early > 0.0)
+    np.testing.assert_allclose(model.predict([[4.0], [8.0]], u=[[0.0], [1.0]]), [[-1.0], [-0.5]], atol=0.1)
+
+
 def test_stretches_keep_labels_and_most_samples():
     t, x, u = switched(1.0, 0.0)
     data = Trajectories.from_arrays([x, x], t, u=[u, u], coords={"tank": ["a", "b"]})
