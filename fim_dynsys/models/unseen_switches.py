@@ -136,7 +136,7 @@ class _Intervals(NamedTuple):
 
 
 def stretches(trajectories: Trajectories) -> Trajectories | None:
-    """The records between intervals in which held inputs switch; None where too little is left.
+    """The records between intervals in which inputs switch; None where none does, or too little is left.
 
     Parameters
     ----------
@@ -145,13 +145,17 @@ def stretches(trajectories: Trajectories) -> Trajectories | None:
     """
     chosen: list[tuple[int, np.ndarray]] = []
     kinds = set[Hold]()
-    for k, ((t, _), u) in enumerate(zip(trajectories.arrays(), trajectories.input_arrays(), strict=True)):
+    switches = total = kept = 0
+    for k, ((t, x), u) in enumerate(zip(trajectories.arrays(), trajectories.input_arrays(), strict=True)):
+        seen = np.isfinite(x).all(axis=1)
         begins = np.flatnonzero(kinks(t, u, trajectories.hold)[1:]) + 1
         parts = np.split(np.arange(len(t)), begins)
         kinds.update(held_as(t, u, trajectories.hold) if len(t) > 1 else ())
-        chosen += [(k, part) for part in parts if len(part) >= _SHORTEST]
-    kept = sum(len(part) for _, part in chosen)
-    if kept < _KEPT * trajectories.n_obs.sum():
+        own = [part for part in parts if seen[part].sum() >= _SHORTEST]
+        chosen += [(k, part) for part in own]
+        switches += len(begins)
+        total, kept = total + int(seen.sum()), kept + sum(int(seen[part].sum()) for part in own)
+    if not (switches and chosen) or kept < _KEPT * total:
         return None
     found = trajectories[[k for k, _ in chosen]].select_samples([part for _, part in chosen])
     # a part of a record does not show that its inputs are held

@@ -311,9 +311,7 @@ def test_pieces_of_a_switch_are_constant(function):
     assert "u1 keeps its value between samples" in model.field_.fit_info.inference.notes
     assert not any("u0 jumps" in note for note in model.field_.fit_info.inference.notes)
     found = model.simulate([0.0], t, u=inputs(t, 5.0))[:, 0]
-    np.testing.assert_allclose(
-        found, path(5.0), atol=0.01
-    )  # coefficients are off by 0.7 %; ramps miss by 0.12
+    np.testing.assert_allclose(found, path(5.0), atol=0.01)  # ramps miss by 0.12
 
 
 def test_a_function_that_is_integrated_itself_needs_no_samples_of_it():
