@@ -120,9 +120,9 @@ class FitInfo:
         Low where the fit fails, or fields that are as likely differ from it by far more than its rates vary
         in a box three times as wide as that of the data; high where they differ by a tenth at most, or where
         equations follow noise-free samples to numerical precision; else limited, as for approximations of
-        noise-free samples, for those of one closed orbit, for equations from noisy positions alone, and where
-        few samples decide. How often fields of each level are wrong for unseen starts, `benchmarks.records`
-        measures.
+        noise-free samples, for those of one closed orbit, for equations from noisy positions alone or under
+        constraints x' = v, and where few samples decide. How often fields of each level are wrong for unseen
+        starts, `benchmarks.records` measures.
         """
         if self.path_r2 is None:
             return None
@@ -130,8 +130,10 @@ class FitInfo:
         if self.problems or (apart is not None and apart > OPEN):
             return Trust.LOW
         exact = self.inference.judge is Judge.EXACT
-        # from positions alone functions are not sought, and no rival shows what a polynomial stands for
-        agreed = exact if apart is None or self.inference.positions else apart < _AGREED
+        # from positions alone functions are not sought, and no rival shows what a polynomial stands for;
+        # where one state is the rate of another in all rivals, these share the terms that are left
+        alike = bool(self.inference.positions or self.inference.rates)
+        agreed = exact if apart is None or alike else apart < _AGREED
         as_noise = exact or (self.residual_over_noise or 0.0) < _SYSTEMATIC
         sound = self.to_precision is not False and not self.inference.scarce
         sound &= not self.inference.undetermined or self.inference.given

@@ -56,6 +56,8 @@ class Inference:
         Samples that were left out.
     positions : tuple of str
         States that were observed where the others are their velocities; empty for all.
+    rates : tuple of str
+        States whose rates are other states, as constraints say; empty for none.
     smoother : str or None
         Whose slopes the terms were regressed on.
     refined : bool or None
@@ -87,6 +89,7 @@ class Inference:
     noise: Noise | None = None
     outliers: int = 0
     positions: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ()
     smoother: str | None = None
     refined: bool | None = None
     windows: int = 0
@@ -116,6 +119,8 @@ class Inference:
             found["outliers"] = self.outliers
         if self.positions:
             found["positions"] = list(self.positions)
+        if self.rates:
+            found["states as rates"] = list(self.rates)
         if self.smoother is not None:
             found["smoother"] = self.smoother
         if self.refined is not None:
@@ -155,6 +160,7 @@ class Inference:
             noise=noise.get(str(report.get("noise"))),
             outliers=int(report.get("outliers", 0)),
             positions=tuple(report.get("positions", ())),
+            rates=tuple(report.get("states as rates", ())),
             smoother=report.get("smoother"),
             refined=report.get("refined"),
             windows=int(report.get("windows", 0)),

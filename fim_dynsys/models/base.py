@@ -37,7 +37,7 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField, omegas_of
 from fim_dynsys.fields.frame import OPEN, FitInfo
-from fim_dynsys.fields.inference import Inference, Noise, Trust
+from fim_dynsys.fields.inference import Inference, Judge, Noise, Trust
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.computed_columns import computed_columns
 from fim_dynsys.models.constraints_applied import contradictions
@@ -75,7 +75,7 @@ from fim_dynsys.models.relative import checked_names, over_decades, relative_err
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.models.trust import Rivals, deviation_by_errors, deviation_elsewhere, together
-from fim_dynsys.models.unseen_switches import stretches, switch_between_samples
+from fim_dynsys.models.unseen_switches import stretches, switch_between_samples, switch_early
 from fim_dynsys.regression.criteria import Known
 from fim_dynsys.saved import (
     FIELD_CLASSES,
@@ -461,14 +461,19 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         self, field: DrivenField, trajectories: Trajectories
     ) -> tuple[VectorField, Trajectories]:
         """The field without gaps in which inputs switch, where this one shows them, and its data."""
-        parts = stretches(trajectories) if switch_between_samples(field, trajectories) else None
+        parts = stretches(trajectories)
         if parts is None:
             return field, trajectories
-        again = self._inferred_with(parts, None, {})
+        shown = switch_between_samples(field, trajectories)
+        if not shown and field.fit_info.inference.judge is Judge.EXACT:
+            return field, trajectories
+        # a field of noisy samples may make up for switches by terms that are not there
+        other = copy(self)
+        again = other._inferred_with(parts, None, {})
         assert isinstance(again, DrivenField)  # as the first
-        if not switch_between_samples(again, trajectories):
-            # once more, since what the model keeps of a search is that of the last
-            return self._inferred_with(trajectories, None, {}), trajectories
+        if not ((shown and switch_between_samples(again, trajectories)) or switch_early(again, trajectories)):
+            return field, trajectories
+        vars(self).update(vars(other))  # what the model keeps of a search
         fact = f"inputs switch between samples: {len(parts) - len(trajectories)} such gaps are left out"
         return again.with_fit_info(inference=again.fit_info.inference.noting(fact)), parts
 
@@ -685,9 +690,12 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 DataWarning,
             )
         if self.field_.fit_info.problems:
+            constrained = getattr(self, "knowledge", None) is not None
+            wrong = "The constraints may be wrong: compare a fit without them. " if constrained else ""
             warn(
                 f"{self._caller}.{method}: the field does not describe the data: "
-                f"{'; '.join(self.field_.fit_info.problems)}. See field_.fit_info; {self._remedy} may help.",
+                f"{'; '.join(self.field_.fit_info.problems)}. {wrong}See field_.fit_info; {self._remedy} may "
+                "help.",
                 FitWarning,
             )
             return

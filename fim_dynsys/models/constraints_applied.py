@@ -17,7 +17,11 @@ from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
 
 _FEWEST = 5  # samples of a trajectory along which a quantity can be seen to drift
-_DRIFT = 0.2  # of the ranges that a quantity would have if one state alone varied, summed over states
+_DRIFTS = ((2.0, 0.2), (3.0, 0.02))
+"""A drift, in scatters from sample to sample, and in ranges that a quantity has if one state alone varies.
+
+The latter are summed, and more than their share where sums cancel. Noise alone drifts by 1 scatter.
+"""
 
 
 def honoured(
@@ -153,7 +157,8 @@ def contradictions(given: object, trajectories: Trajectories) -> list[str]:
                     for i in range(len(places))
                 ]
             scatter = np.std(np.diff(along)) / np.sqrt(2.0)
-            if np.std(along) > 2.0 * scatter and np.ptp(along) > _DRIFT * np.sum(alone):
+            times, share = np.std(along) / max(scatter, 1e-300), np.ptp(along) / max(np.sum(alone), 1e-300)
+            if any(times > least and share > drift for least, drift in _DRIFTS):
                 found.append(
                     f"{text} goes from {along[0]:.3g} to {along[-1]:.3g} in trajectory {k}, between "
                     f"{along.min():.3g} and {along.max():.3g}"

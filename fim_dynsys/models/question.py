@@ -139,7 +139,10 @@ class Question:
 
     def facts(self, inference: Inference, search: Search) -> Inference:
         """The facts of an inference with what was asked: errors, positions alone, still states, windows."""
-        known = replace(inference, positions=self.positions)
+        given = {} if self.knowledge is None else dict(self.knowledge.known)
+        names = self.context.state_names
+        rates = tuple(name for name, text in given.items() if str(text).strip() in names)
+        known = replace(inference, positions=self.positions, rates=() if self.positions else rates)
         if left := self.order.left_out(self.context.state_names):
             known = known.noting(f"left out of all equations, as they never change: {', '.join(left)}")
         if self.sigma is not None:

@@ -6,6 +6,7 @@ record of its own, under constant inputs, and tells the equations without it.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,9 @@ systems, three kinds of inputs, noise 0 to 5 %) the largest is 1.5; of 8 that sw
 noise up to 2 %, 4.8 is the smallest.
 """
 _EXACT = 1e-4  # standard deviations that equations of noise-free samples may be off, as the steps here are
+_EARLY = 0.05  # of a gap, in the mean of switches in one direction: less hardly changes equations
+_SURE = 3.5  # standard errors of it
+_BESIDE = 2.0  # times what the intervals beside switches show of the same: wrong fields miss these too
 _FEWEST = 5  # intervals without a switch, with which those with one are compared
 _MOST = 1000  # of either in a record, which take some 50 ms
 _ROUNDING = 1e-9  # of its range, by which an input misses a sample to which it does not jump
@@ -45,31 +49,94 @@ def switch_between_samples(field: DrivenField, trajectories: Trajectories) -> bo
     trajectories : Trajectories
         With inputs.
     """
-    pairs = trajectories.arrays()
-    scale = np.nanstd(np.concatenate([x for _, x in pairs]), axis=0)
-    scale = np.where(scale > 0.0, scale, 1.0)
-    explained, usual = [], []
-    for (t, x), u in zip(pairs, trajectories.input_arrays(), strict=True):
-        seen = np.isfinite(x).all(axis=1)
-        seen, switches = seen[1:] & seen[:-1], kinks(t, u, trajectories.hold)[1:]
-        if not (seen & switches).any():
-            continue
-        places = [np.flatnonzero(seen & which) for which in (switches, ~switches)]
-        between = np.concatenate([own[evenly(len(own), _MOST)] for own in places])
-        apart = _apart(field, t, x, u, trajectories.hold, between) / scale
-        missed, nearest = np.sum(apart[-1] ** 2, axis=1), _nearest(apart)
-        switching = switches[between]
-        finite = np.isfinite(missed) & np.isfinite(nearest)
-        explained.append((missed - nearest)[finite & switching])
-        usual.append(missed[finite & ~switching])
-    with_switch, others = ([value for part in parts for value in part] for parts in (explained, usual))
-    if not with_switch or len(others) < _FEWEST:
+    known = _Intervals.of(field, trajectories)
+    return known is not None and known.meet_within()
+
+
+def switch_early(field: DrivenField, trajectories: Trajectories) -> bool:
+    """The same from all switches in one direction together, which noise hides less.
+
+    Parameters
+    ----------
+    field : DrivenField
+        That does not make up for such switches, as one fitted to `stretches`.
+    trajectories : Trajectories
+        With inputs.
+    """
+    known = _Intervals.of(field, trajectories)
+    return known is not None and known.are_early()
+
+
+class _Intervals(NamedTuple):
+    """Intervals between samples, and how paths from both ends miss each other there."""
+
+    apart: np.ndarray  # (`_STEPS` + 1, k, d) differences at equal parts of each
+    beside: np.ndarray  # (2, k, d) what paths miss at the ends of the intervals before and behind switches
+    changes: np.ndarray  # (k, m) signs of the changes of inputs that switch there; 0: none
+
+    @classmethod
+    def of(cls, field: DrivenField, trajectories: Trajectories) -> "_Intervals | None":
+        """Those of trajectories, in standard deviations; None where there are too few of either kind."""
+        pairs, found = trajectories.arrays(), []
+        scale = np.nanstd(np.concatenate([x for _, x in pairs]), axis=0)
+        scale = np.where(scale > 0.0, scale, 1.0)
+        for (t, x), u in zip(pairs, trajectories.input_arrays(), strict=True):
+            seen = np.isfinite(x).all(axis=1)
+            seen = seen[1:] & seen[:-1]
+            columns = [kinks(t, u[:, [j]], trajectories.hold)[1:] for j in range(u.shape[1])]
+            changes = np.where(np.stack(columns, axis=1), np.sign(np.diff(u, axis=0)), 0.0)
+            switches = (changes != 0.0).any(axis=1)
+            if not (seen & switches).any():
+                continue
+            places = [np.flatnonzero(seen & which) for which in (switches, ~switches)]
+            between = np.concatenate([own[evenly(len(own), _MOST)] for own in places])
+            apart = _apart(field, t, x, u, trajectories.hold, between) / scale
+            beside = np.full((2, *apart.shape[1:]), np.nan)
+            for own, step in zip(beside, (-1, 1), strict=True):
+                near = np.clip(between + step, 0, len(seen) - 1)
+                known = switches[between] & seen[near] & ~switches[near]
+                own[known] = _apart(field, t, x, u, trajectories.hold, near[known])[-1] / scale
+            finite = np.isfinite(apart).all(axis=(0, 2))
+            found.append((apart[:, finite], beside[:, finite], changes[between][finite]))
+        if not found:
+            return None
+        apart, beside = (np.concatenate([one[k] for one in found], axis=1) for k in (0, 1))
+        all_of_them = cls(apart, beside, np.concatenate([one[2] for one in found]))
+        switching = all_of_them.switching
+        return all_of_them if switching.any() and (~switching).sum() >= _FEWEST else None
+
+    @property
+    def switching(self) -> np.ndarray:
+        """Whether an input switches in each (k,)."""
+        return (self.changes != 0.0).any(axis=1)
+
+    def meet_within(self) -> bool:
+        """Whether the time of each switch explains more than noise would let it."""
+        switching, missed = self.switching, np.sum(self.apart[-1] ** 2, axis=1)
+        explained = (missed - _nearest(self.apart))[switching].mean()
+        return bool(explained > max(_GAIN * missed[~switching].mean(), _EXACT**2))
+
+    def are_early(self) -> bool:
+        """Whether switches in one direction are early in the mean, by weighted least squares."""
+        variance = np.mean(self.apart[-1][~self.switching] ** 2, axis=0) + _EXACT**2
+        for change in np.unique(self.changes[self.switching], axis=0):
+            own = (self.changes == change).all(axis=1)
+            missed, rise = self.apart[-1][own], self.apart[-1][own] - self.apart[0][own]
+            weighed = rise / variance
+            information = float(np.sum(weighed * rise))
+            if not information > 0.0:
+                continue
+            early = float(np.sum(weighed * missed)) / information
+            each = np.sum(weighed * (missed - early * rise), axis=1)
+            error = np.sqrt(max(information, float(np.sum(each**2)))) / information
+            others = max(abs(float(np.nansum(weighed * one[own]))) / information for one in self.beside)
+            if early > max(_EARLY, _SURE * error, _BESIDE * others):
+                return True
         return False
-    return bool(np.mean(with_switch) > max(_GAIN * np.mean(others), _EXACT**2))
 
 
 def stretches(trajectories: Trajectories) -> Trajectories | None:
-    """The records between intervals in which held inputs switch; None where too little is left.
+    """The records between intervals in which inputs switch; None where none does, or too little is left.
 
     Parameters
     ----------
@@ -78,13 +145,17 @@ def stretches(trajectories: Trajectories) -> Trajectories | None:
     """
     chosen: list[tuple[int, np.ndarray]] = []
     kinds = set[Hold]()
-    for k, ((t, _), u) in enumerate(zip(trajectories.arrays(), trajectories.input_arrays(), strict=True)):
+    switches = total = kept = 0
+    for k, ((t, x), u) in enumerate(zip(trajectories.arrays(), trajectories.input_arrays(), strict=True)):
+        seen = np.isfinite(x).all(axis=1)
         begins = np.flatnonzero(kinks(t, u, trajectories.hold)[1:]) + 1
         parts = np.split(np.arange(len(t)), begins)
         kinds.update(held_as(t, u, trajectories.hold) if len(t) > 1 else ())
-        chosen += [(k, part) for part in parts if len(part) >= _SHORTEST]
-    kept = sum(len(part) for _, part in chosen)
-    if kept < _KEPT * trajectories.n_obs.sum():
+        own = [part for part in parts if seen[part].sum() >= _SHORTEST]
+        chosen += [(k, part) for part in own]
+        switches += len(begins)
+        total, kept = total + int(seen.sum()), kept + sum(int(seen[part].sum()) for part in own)
+    if not (switches and chosen) or kept < _KEPT * total:
         return None
     found = trajectories[[k for k, _ in chosen]].select_samples([part for _, part in chosen])
     # a part of a record does not show that its inputs are held

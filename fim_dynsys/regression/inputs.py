@@ -27,6 +27,7 @@ _OTHERS = 4.0  # times the usual change from one sample to the next
 _STAYS = 0.25  # of a jump that is left one sample later, and was there one before: else it is an outlier
 _WIDE = 2.0  # usual gaps: in longer ones smooth inputs go far, too
 _AT_ONCE = 1e-4  # of the usual gap: samples so near are the two sides of a jump
+_SHOWN = 1e-3  # standard deviations: an input that changes less where others jump is smooth there
 _SPLINED = 4  # samples: shorter pieces are lines
 _UNPREDICTED = 0.7  # of its standard deviation by which neighbours miss a sample: no curve goes through these
 
@@ -72,7 +73,7 @@ def curves(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> Curves:
     if hold in (Hold.PREVIOUS, Hold.LINEAR) or not n_inputs:
         chosen = held if hold == Hold.PREVIOUS else lines
         return Curves(chosen, np.zeros(n_inputs), (hold,) * n_inputs, np.ones(n_inputs, dtype=bool))
-    kinds, missed = zip(*(_recognised(t, v) if hold == Hold.AUTO else (hold, None) for v in u.T), strict=True)
+    kinds, missed = zip(*(_kind(t, column, hold) for column in u.T), strict=True)
     found, error, sure = lines, np.zeros(n_inputs), np.ones(n_inputs, dtype=bool)
     smooth = np.array([kind in (Hold.SMOOTH, Hold.PIECES) for kind in kinds])
     if len(t) >= _FEW and smooth.any():
@@ -90,6 +91,9 @@ def curves(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> Curves:
         # nothing predicts its samples: it may as well be held, or go along lines
         predicted = 8.0 * error <= _UNPREDICTED * np.std(u, axis=0)
         sure = ~smooth | (hold != Hold.AUTO) | (predicted & ~_leaps(t, u, broken) & ~doubtful)
+        jumping = broken & (np.abs(np.diff(u, axis=0, prepend=u[:1])) > _SHOWN * np.std(u, axis=0))
+        pairs = zip(kinds, jumping.any(axis=0), strict=True)
+        kinds = tuple(Hold.SMOOTH if kind == Hold.PIECES and not any_ else kind for kind, any_ in pairs)
     found = np.where([kind == Hold.PREVIOUS for kind in kinds], held, found)
     return Curves(np.ascontiguousarray(found), error, kinds, sure)
 
@@ -114,7 +118,7 @@ def jumps(cubics: np.ndarray) -> np.ndarray:
 
 def held_as(t: np.ndarray, u: np.ndarray, hold: Hold) -> tuple[Hold, ...]:
     """What each of the inputs (n, m) does between its samples, recognised where that is left open."""
-    return tuple(_recognised(t, column)[0] if hold == Hold.AUTO else hold for column in u.T)
+    return tuple(_kind(t, column, hold)[0] for column in u.T)
 
 
 def _splines(t: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -127,6 +131,14 @@ def _splines(t: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     gaps = np.diff(t)[:, None, None]
     found = [kind(t, u).c.transpose(1, 0, 2)[:, ::-1] * gaps ** np.arange(4)[:, None] for kind in kinds]
     return np.where(errors[1] < errors[0], found[1], found[0]), errors.min(axis=0) / 8.0
+
+
+def _kind(t: np.ndarray, u: np.ndarray, hold: Hold) -> tuple[Hold, np.ndarray | None]:
+    """As `_recognised`, of one input (n,) under a hold; pieces may be constant, as those of a switch."""
+    if hold == Hold.AUTO:
+        return _recognised(t, u)
+    constant = hold == Hold.PIECES and _recognised(t, u)[0] == Hold.PREVIOUS
+    return (Hold.PREVIOUS if constant else hold), None
 
 
 def _recognised(t: np.ndarray, u: np.ndarray) -> tuple[Hold, np.ndarray | None]:

@@ -246,7 +246,10 @@ class _Compiler:
             return {self.rows[alone]: 1.0}
         read = sympy.expand(self.expression(text, what))
         if not read.is_polynomial(*self.symbols):
-            raise ValueError(f"Knowledge.{what}: expected a polynomial of the states, got {text!r}.")
+            raise ValueError(
+                f"Knowledge.{what}: expected a polynomial of the states, got {text!r}; given equations with "
+                "functions are fitted by load('equations', expressions=...)."
+            )
         found = {}
         for powers, number in sympy.Poly(read, *self.symbols).terms():
             if number == 0:

@@ -6,6 +6,8 @@ import pytest
 import fim_dynsys
 from fim_dynsys import Knowledge, SymbolicField, simulate
 from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.inference import Trust
+from fim_dynsys.models.constraints_applied import contradictions
 from fim_dynsys.trajectories.container import Trajectories
 
 pytestmark = pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")
@@ -303,3 +305,34 @@ def test_a_quantity_that_polynomials_cannot_conserve_is_refused(data):
     """It left x' = 0 and v' = 0."""
     with pytest.raises(ValueError, match=r"got 'v\*\*2/2 - cos\(x\)', whose derivatives contain sin\(x\)"):
         load("auto", Knowledge(conserved=["v**2/2 - cos(x)"])).fit(data)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.005, 0.02])
+def test_a_wrong_conserved_sum_whose_states_cancel_is_named(noise):
+    t, x = np.linspace(0.0, 60.0, 61), [np.array([0.99, 0.01])]
+    for _ in range(600):
+        s, i = x[-1]
+        x.append(x[-1] + 0.1 * np.array([-0.5 * s * i, 0.5 * s * i - 0.15 * i]))
+    x = np.array(x)[::10]
+    x = np.column_stack([x, 1.0 - x.sum(axis=1)])
+    noisy = x + noise * x.std(axis=0) * np.random.default_rng(1).standard_normal(x.shape)
+    data = Trajectories.from_arrays(noisy, t, ["S", "I", "R"])
+    assert contradictions({"conserved": ["S + 2*I + R"]}, data)
+    assert not contradictions({"conserved": ["S + I + R"]}, data)
+
+
+def test_functions_as_knowledge_point_to_given_equations(data):
+    with pytest.raises(ValueError, match=r"got '-sin\(x\)'; given equations .* load\('equations'"):
+        load("auto", Knowledge(known={"v": "-sin(x)"})).fit(data)
+
+
+def test_trust_is_limited_where_constraints_make_one_state_the_rate_of_another():
+    """All candidates then share a cubic for the sine of a pendulum."""
+    rng, t = np.random.default_rng(3), np.linspace(0.0, 15.0, 150)
+    truth = CallableField(lambda z: np.stack([z[:, 1], -np.sin(z[:, 0]) - 0.1 * z[:, 1]], axis=1), 2)
+    x = fim_dynsys.simulate(truth, [[2.0, 0.0], [0.5, 1.0]], t).x
+    noisy = x + 0.05 * x.std(axis=(0, 1)) * rng.standard_normal(x.shape)
+    data = Trajectories.from_arrays(list(noisy), [t] * 2, state_names=["th", "w"])
+    model = load("fim-ode", Knowledge(known={"th": "w"})).fit(data)
+    assert model.field_.fit_info.trust is Trust.LIMITED
+    assert model.field_.fit_info.report["states as rates"] == ["th"]

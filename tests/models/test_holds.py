@@ -1,6 +1,7 @@
 """Inputs that jump: taken as they are in fits, scores and simulations."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -179,6 +180,22 @@ def test_inputs_that_switch_at_samples_leave_nothing_out(noise):
     assert len(model.context_) == 1 and model.complexity == 4
 
 
+@pytest.mark.parametrize("early", [0.0, 0.2])
+def test_noise_does_not_hide_that_a_relay_switches_off_between_samples(early):
+    """T' = 1.5 P - T / 4, 6 % noise; terms T P made up for it on the whole record."""
+    gap, n, rate = 0.25, 288, 0.25
+    on = (np.arange(n) % 12 < 5).astype(float)
+    x = [3.0]
+    for now, then in pairwise(on):
+        part = 1.0 - early * (now > then)  # of the gap that the relay keeps its value
+        middle = 12.0 * now + (x[-1] - 12.0 * now) * np.exp(-rate * gap * part)
+        x.append(12.0 * then + (middle - 12.0 * then) * np.exp(-rate * gap * (1.0 - part)))
+    noisy = np.array(x) + 0.06 * np.std(x) * np.random.default_rng(0).standard_normal(n)
+    model = fim_dynsys.load("fim-ode").fit(noisy, gap * np.arange(n), u=2.0 * on, feature_names=["T", "P"])
+    assert ("left out" in " ".join(model.field_.fit_info.inference.notes)) == (early > 0.0)
+    np.testing.assert_allclose(model.predict([[4.0], [8.0]], u=[[0.0], [1.0]]), [[-1.0], [-0.5]], atol=0.1)
+
+
 def test_stretches_keep_labels_and_most_samples():
     t, x, u = switched(1.0, 0.0)
     data = Trajectories.from_arrays([x, x], t, u=[u, u], coords={"tank": ["a", "b"]})
@@ -270,6 +287,31 @@ def test_jumps_of_a_function_that_varies_get_rows_between_samples():
     middle = 0.5 * (times[1:] + times[:-1])
     found = at(curves(times, u, data.hold).cubics, 0.5)
     np.testing.assert_allclose(found, [saw(s) for s in middle], atol=1e-3)
+
+
+@pytest.mark.parametrize("function", [False, True])
+def test_pieces_of_a_switch_are_constant(function):
+    """A fit to both inputs as functions of time, or as pieces; then a path under samples of others."""
+
+    def inputs(s, period=3.0):
+        return np.array([np.sin(0.3 * s), (s + 1e-9) % period < 1.0]).T.astype(float)
+
+    def path(period):
+        x, part = [0.0], np.linspace(0.0, 0.25, 21)
+        for begin in t[:-1]:
+            drive = inputs(begin + part[:-1] + 0.5 * np.diff(part), period).sum(axis=1)
+            for value in drive:
+                x.append(value + (x[-1] - value) * np.exp(-0.0125))
+        return np.array(x[::20])
+
+    t = 0.25 * np.arange(120)
+    u = inputs if function else inputs(t)
+    model = fim_dynsys.load("sindy-strong").fit(path(3.0), t, u=u, hold="auto" if function else "pieces")
+    assert model.complexity == 3
+    assert "u1 keeps its value between samples" in model.field_.fit_info.inference.notes
+    assert not any("u0 jumps" in note for note in model.field_.fit_info.inference.notes)
+    found = model.simulate([0.0], t, u=inputs(t, 5.0))[:, 0]
+    np.testing.assert_allclose(found, path(5.0), atol=0.01)  # ramps miss by 0.12
 
 
 def test_a_function_that_is_integrated_itself_needs_no_samples_of_it():

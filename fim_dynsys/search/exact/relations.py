@@ -9,6 +9,7 @@ from fim_dynsys.fields.terms import Dictionary
 
 _HIGHEST = 3  # degree, as of the polynomials that models are sought among
 _NONE = 1e-8  # of the largest singular value, with columns of unit size
+_LONGEST = 5  # terms, the constant included: longer ones tell a reader nothing
 _TRACE = 1e-5  # of the largest term
 
 
@@ -28,7 +29,7 @@ def relations(path: np.ndarray, state_names: Sequence[str]) -> list[str]:
     Returns
     -------
     list of str
-        Such as ``"x0^2 + x1^2 = 4"``.
+        Such as ``"x0^2 + x1^2 = 4"``; their degree where one is too long to be read.
     """
     largest = np.abs(path).max(axis=0)
     largest = np.where(largest > 0.0, largest, 1.0)
@@ -49,7 +50,10 @@ def relations(path: np.ndarray, state_names: Sequence[str]) -> list[str]:
             units = norms * np.prod(size**dictionary.exponents, axis=1)
             if not (np.isfinite(units) & (units > 0.0)).all():
                 return []
-            return [_text(row, dictionary, state_names) for row in np.where(shows, found, 0.0) / units]
+            found = np.where(shows, found, 0.0)
+            if np.count_nonzero(found, axis=1).max() > _LONGEST:
+                return [f"polynomial equations of degree {degree} hold between the states"]
+            return [_text(row, dictionary, state_names) for row in found / units]
     return []
 
 

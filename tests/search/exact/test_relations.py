@@ -37,3 +37,11 @@ def test_sizes_whose_squares_are_no_numbers(size):
 def test_two_at_once_each_without_the_other_s_last_term():
     line = np.stack([T, 2.0 * T, 1.0 - T], axis=1)
     assert sorted(relations(line, ["x", "y", "z"])) == ["-2 x + y = 0", "x + z = 1"]
+
+
+def test_long_relations_are_not_written_out():
+    x, y = np.cos(T), np.sin(T)
+    a, b = x + 0.3 * y, y - 0.2 * x + 0.7
+    assert relations(np.stack([a, b], axis=1), ["x", "y"]) == [
+        "polynomial equations of degree 2 hold between the states"
+    ]
