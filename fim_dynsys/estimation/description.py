@@ -313,6 +313,7 @@ def _runs(
                 own[:, i] = np.interp(t, t[seen], x[seen, k])
                 guess[i] = x[seen, k][0]
         first: list[Any] = []
+        measured = guess.copy()
         bounds, priors = {}, {}
         for i, state in enumerate(states):
             value = initial[number].get(state)
@@ -339,6 +340,7 @@ def _runs(
                 x[rows, kinds],
                 known_errors,
                 guess=guess,
+                measured=measured,
                 first_bounds=bounds,
                 first_priors={state: prior for state, prior in priors.items() if prior is not None},
             )
@@ -452,13 +454,14 @@ def _parameters(
             )
         if scale is Scale.LOG:
             low = max(low, 0.0)
-        size = natural.get(name, 1.0)
+        size = 0.1 if name in noise_names else natural.get(name, 1.0)
+        other = Parameter(name, low, high, scale, size, prior)
         if start:
-            size = abs(start)
-        size = 0.1 if name in noise_names and not start else size
+            size = min(abs(start), size)  # neither is lost beside 1, of which tolerances are
         if np.isfinite(low) and np.isfinite(high) and scale is Scale.LINEAR:
             size = max(abs(low), abs(high))
-        found.append(Parameter(name, low, high, scale, size, prior, start))
+        otherwise = None if start is None else other
+        found.append(Parameter(name, low, high, scale, size, prior, start, otherwise))
     return tuple(found), full
 
 

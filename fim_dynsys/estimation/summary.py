@@ -329,7 +329,7 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
     over = _over_noise(*((window, noise) if left is None else left), fit)
     problems = []
     expected = bool(len(known) or objective.counts.any()) and over < _AS_KNOWN
-    by_pieces = not same and window_r2 >= _POOR_AHEAD and over < _AS_KNOWN
+    by_pieces = not same and np.isfinite(path_r2) and window_r2 >= _POOR_AHEAD and over < _AS_KNOWN
     if not (path_r2 > _POOR or by_pieces or expected):
         problems.append(f"its path has R2 {path_r2:.2g} and follows {100 * follows:.0f} % of the record")
     if over > _NOTICED and np.max(window / spread, initial=0.0) > _SMALL:

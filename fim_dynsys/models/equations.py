@@ -15,6 +15,7 @@ from fim_dynsys.errors import (
     real_array,
     warn,
 )
+from fim_dynsys.estimation.aliases import turns_between_samples
 from fim_dynsys.estimation.curves import function_curve
 from fim_dynsys.estimation.descent import Outcome
 from fim_dynsys.estimation.description import Description, describe
@@ -27,6 +28,7 @@ from fim_dynsys.estimation.fits import (
     refined,
     restarted,
     with_switches_moved,
+    without_named_starts,
 )
 from fim_dynsys.estimation.frequencies import frequencies_of, with_frequencies_tried
 from fim_dynsys.estimation.happenings import read_begins
@@ -471,6 +473,13 @@ class EquationsModel(EstimatedModel):
                 f"{self._caller}: expected equations that can be integrated for some values of {names}"
                 f"{positive}, got none; give start={{name: value}} or bounds.{remedy}"
             )
+        turns = turns_between_samples(fit.problem, fit.descent.theta, frequencies)
+        if turns or _is_doubtful(summary):  # the starts that the user named may have led astray
+            others = without_named_starts(problem, described.shown, self.n_starts, self.seed)
+            better = refined(fit, problem, others) if others else None
+            if better is not None and better is not fit:
+                fit, summary = better, summarise(described, better)
+                turns = turns_between_samples(fit.problem, fit.descent.theta, frequencies)
         if fit.problem is problem and (at_zero := held_at_zero(fit)) is not fit:
             fit, described = at_zero, replace(described, problem=at_zero.problem)
             summary = summarise(described, fit)
@@ -489,6 +498,11 @@ class EquationsModel(EstimatedModel):
             ],
             "doubts": _doubts(described, fit, summary),
         }
+        if turns:
+            report["notes"].append(
+                f"the solution turns back {turns:.1f} times between samples, which cannot show it: a slower "
+                "one may fit as well; give other starts or bounds, or sample more often"
+            )
         if curves is not None:
             report["curves"] = [[c.starts.tolist(), c.cubics.tolist()] for c in curves]
         field = fitted_field(described, trajectories, summary, report, errors)
