@@ -185,7 +185,7 @@ def summarise(described: Description, fit: Fit) -> Summary:
         parameters,
         covariance,
         named(vague),
-        tuple(f"{space.names[k]} ({_percent(relative[k])})" for k in rough),
+        tuple(f"{space.names[k]} ({_percent(relative[k])}{_open_ends(fit, k)})" for k in rough),
         tuple(f"{name} = {found[name]:.4g}" for name in named(at)),
         tuple(f"{name} = {found[name]:.3g}" for name in named(far)),
         _alternatives(problem, fit),
@@ -200,6 +200,18 @@ def summarise(described: Description, fit: Fit) -> Summary:
 
 def _percent(share: float) -> str:
     return f"{100.0 * share:.0f} %" if share < _WIDE else f"more than {100.0 * _WIDE:.0f} %"
+
+
+def _open_ends(fit: Fit, number: int) -> str:
+    """Where searches ran away with a number and fit about as well, as text."""
+    space, best = fit.space, fit.descent
+    if fit.ends.shape[1:] != best.theta.shape:
+        return ""
+    ends = fit.ends[fit.values <= best.value + _AS_LIKELY]
+    far = np.abs(np.array([space.natural(theta)[number] for theta in ends])) / space.size[number]
+    found = ["above"] if (far > _RUN_AWAY).any() else []
+    found += ["below"] if space.log[number] and (far < 1.0 / _RUN_AWAY).any() else []
+    return f", not determined {' and '.join(found)}" if found else ""
 
 
 def at_bounds(fit: Fit) -> np.ndarray:
@@ -531,6 +543,9 @@ def _alternatives(problem: Problem, fit: Fit) -> tuple[str, ...]:
     errors = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     for theta in others:
         natural = space.natural(theta)
+        away = np.abs(np.log(np.maximum(np.abs(natural), 1e-300) / space.size)) > np.log(_RUN_AWAY)
+        if (away & (space.log | (np.abs(natural) > space.size))).any():
+            continue  # a flat end, no minimum
         far = np.abs(natural - fit.natural) > _OTHER * errors
         apart = far & (np.abs(theta - best.theta) > _ELSEWHERE * np.maximum(np.abs(best.theta), 1.0))
         if (apart & ~vague).any() and not any(same_place(theta[None], own)[0] for own in kept):
