@@ -160,7 +160,7 @@ def draw_parameters(fit: Fit, n: int, seed: int) -> np.ndarray:
         f"{fit.space.names[ridge.number]} {side}"
         for ridge in ridges
         for side, is_open in zip(("below", "above"), ridge.is_open, strict=True)
-        if is_open
+        if is_open and ridge.number < len(fit.problem.parameters)  # fields have no first states
     ]
     if ends:
         warn(
