@@ -1,5 +1,6 @@
 """What users say of known equations, read into an estimation problem."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from fim_dynsys.estimation.problem import Problem, Run
 from fim_dynsys.estimation.programs import TIME
 from fim_dynsys.estimation.sizes import natural_sizes, positive_names
 from fim_dynsys.estimation.switches import Switching, switch_times
+from fim_dynsys.fields.expressions import names_in
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
 
@@ -161,6 +163,7 @@ def describe(
     check_names(read, known, names)
     check_first_states(caller, known, states, initial)
     notes += _unused(read, equations, seen, names)
+    notes += _without_effect(read, [*expressions, *columns], names)
     notes += disagreements(equations, states, trajectories.units)
     runs, sizes, shown, holds, held_back = _runs(
         read, columns, means, trajectories, known, initial, begins, events, errors, curves, constant
@@ -255,13 +258,26 @@ def _unused(
         if name not in used
     ]
     for state in read.states:
-        like = [name for name in names if name.lower() == state.lower()]
+        like = [name for name in names if _bare(name) == _bare(state)]
         if like and state not in rates:
             found.append(
-                f"no equation holds the state {state}, and {like[0]} is taken to be a parameter; names "
-                "differ by their case"
+                f"no equation holds the state {state}, and {like[0]} is taken to be a parameter; write the "
+                "state as it is called"
             )
     return found
+
+
+def _bare(name: str) -> str:
+    """A name without case and repeated letters, in which typing errors differ."""
+    return re.sub(r"([^\W\d])\1+", r"\1", name.lower())
+
+
+def _without_effect(read: Reader, texts: Sequence[Any], names: Sequence[str]) -> list[str]:
+    """Names that are written and cancel, as in ``0*q``."""
+    written = set().union(*(names_in(text) for text in texts if isinstance(text, str)))
+    known = {*names, *read.named, *read.by_place, *(s.name for s in read.tied), TIME, "pi"}
+    lost = sorted(written - known)
+    return [f"{', '.join(lost)}: no effect, as equations cancel it; it is not estimated"] if lost else []
 
 
 def _runs(
@@ -313,6 +329,7 @@ def _runs(
                 own[:, i] = np.interp(t, t[seen], x[seen, k])
                 guess[i] = x[seen, k][0]
         first: list[Any] = []
+        measured = guess.copy()
         bounds, priors = {}, {}
         for i, state in enumerate(states):
             value = initial[number].get(state)
@@ -339,6 +356,7 @@ def _runs(
                 x[rows, kinds],
                 known_errors,
                 guess=guess,
+                measured=measured,
                 first_bounds=bounds,
                 first_priors={state: prior for state, prior in priors.items() if prior is not None},
             )
@@ -452,13 +470,14 @@ def _parameters(
             )
         if scale is Scale.LOG:
             low = max(low, 0.0)
-        size = natural.get(name, 1.0)
+        size = 0.1 if name in noise_names else natural.get(name, 1.0)
+        other = Parameter(name, low, high, scale, size, prior)
         if start:
-            size = abs(start)
-        size = 0.1 if name in noise_names and not start else size
+            size = min(abs(start), size)  # neither is lost beside 1, of which tolerances are
         if np.isfinite(low) and np.isfinite(high) and scale is Scale.LINEAR:
             size = max(abs(low), abs(high))
-        found.append(Parameter(name, low, high, scale, size, prior, start))
+        otherwise = None if start is None else other
+        found.append(Parameter(name, low, high, scale, size, prior, start, otherwise))
     return tuple(found), full
 
 

@@ -7,6 +7,7 @@ from itertools import chain, islice, pairwise, product
 
 import numpy as np
 
+from fim_dynsys.estimation.aliases import slowest
 from fim_dynsys.estimation.descent import FAR, Descent, Outcome, descend
 from fim_dynsys.estimation.experiments import Path
 from fim_dynsys.estimation.objective import LEAST_SHARE, Objective
@@ -182,8 +183,12 @@ def fit_problem(
     q = len(problem.parameters)
     begun = [np.asarray(theta, dtype=float) for theta in first]
     begun += [np.concatenate([theta, draws[0, q:]]) for theta in regressed]
-    named = any(p.start is not None for p in problem.parameters)
-    begun += [draws[0]] if named else []
+    if any(p.start is not None for p in problem.parameters):
+        begun += [draws[0]]
+    if any(p.otherwise is not None for p in space.parameters):  # the named starts may be far off
+        values = objective.values(draws[3 : _SCREENED * _TOGETHER : 4], _SCREENING)
+        at = 3 + 4 * int(np.argmin(values))
+        begun, draws = [*begun, draws[at]], np.delete(draws, at, axis=0)
     begun = list(_where_finite(objective, np.array(begun), q)[0]) if begun else []
     screened = _Screening(objective, draws, q)
     enough, least = (_ENOUGH_SHOWN, _AT_LEAST_SHOWN) if regressed else (_ENOUGH, _AT_LEAST)
@@ -209,7 +214,7 @@ def fit_problem(
             agreed &= not on_plateau(space, best_so_far)
             if agreed or (hits >= _AGREED and explains(objective, best_so_far)):
                 break
-    whole = _polished(objective, searches)
+    whole = _polished(problem, searches)
     best = (
         None
         if whole is None
@@ -281,10 +286,24 @@ def refined(fit: Fit | None, problem: Problem, starts: Sequence[np.ndarray]) -> 
     """A fit, or a better one from other starts (q,)."""
     coarse = coarse_tolerance(problem)
     searches = [descend(problem.objective, theta, coarse, _LAST, decrement=_SEARCHED) for theta in starts]
-    found = _polished(problem.objective, [s for s in searches if np.isfinite(s.value)])
-    if found is None or (fit is not None and fit.descent.value <= found.value):
+    found = _polished(problem, [s for s in searches if np.isfinite(s.value)])
+    if found is None or (fit is not None and not _is_better(problem, found, fit.descent)):
         return fit
     return _replaced(fit, problem, found, len(problem.runs))
+
+
+def without_named_starts(
+    problem: Problem, shown: Sequence[np.ndarray] | None, n_starts: int, seed: int
+) -> list[np.ndarray]:
+    """Coordinates (q,) of the best fit from no starts that the user named; none where none were named."""
+    if all(p.otherwise is None for p in problem.space.parameters):
+        return []
+    parameters = tuple(p if p.otherwise is None else p.otherwise for p in problem.parameters)
+    runs = [replace(run, guess=run.measured) for run in problem.runs]
+    found = fit_problem(replace(problem, parameters=parameters, runs=tuple(runs)), shown, n_starts, seed)
+    if found is None or len(found.natural) != len(problem.space):
+        return []
+    return [problem.space.inside(problem.space.coordinates(found.natural))]
 
 
 def with_switches_moved(fit: Fit, switches: Mapping[str, tuple[float, float]]) -> Fit:
@@ -349,10 +368,10 @@ def joined(fit: Fit, starts: Sequence[np.ndarray], searches: list[Descent]) -> F
     """A fit with more searches of the same problem."""
     if not searches:
         return fit
-    best = _polished(fit.problem.objective, [s for s in searches if np.isfinite(s.value)])
+    best = _polished(fit.problem, [s for s in searches if np.isfinite(s.value)])
     return replace(
         fit,
-        descent=fit.descent if best is None or fit.descent.value <= best.value else best,
+        descent=fit.descent if best is None or not _is_better(fit.problem, best, fit.descent) else best,
         values=np.append(fit.values, [s.value for s in searches]),
         outcomes=(*fit.outcomes, *(s.outcome for s in searches)),
         starts=np.vstack([fit.starts, *starts]),
@@ -404,7 +423,9 @@ def held_at_zero(fit: Fit) -> Fit:
 
 def with_zeros(problem: Problem, names: Sequence[str]) -> Problem:
     """The problem with some numbers searched in their own scale, which has a 0."""
-    parameters = [replace(p, scale=Scale.LINEAR) if p.name in names else p for p in problem.parameters]
+    parameters = [
+        replace(p, scale=Scale.LINEAR, otherwise=None) if p.name in names else p for p in problem.parameters
+    ]
     return replace(problem, parameters=tuple(parameters))
 
 
@@ -413,27 +434,49 @@ def resumed(problem: Problem, theta: np.ndarray) -> Fit:
     return _replaced(None, problem, descend(problem.objective, theta, TOLERANCE, 0), len(problem.runs))
 
 
-def _polished(objective: Objective, searches: list[Descent]) -> Descent | None:
-    """The best minimum, to the accuracy of the arithmetic."""
+def _is_better(problem: Problem, one: Descent, other: Descent) -> bool:
+    """Whether a minimum fits better than another one, or as well and is no alias of it."""
+    if len(one.theta) == len(other.theta) and abs(one.value - other.value) <= SAME:
+        if same_place(one.theta[None], other.theta)[0]:
+            return one.value < other.value
+        slow = slowest(problem, [one.theta, other.theta])
+        if not slow.all():
+            return bool(slow[0])
+    return one.value < other.value
+
+
+def _polished(problem: Problem, searches: list[Descent]) -> Descent | None:
+    """The best minimum, to the accuracy of the arithmetic; of those that fit alike none of the fast ones."""
+    objective = problem.objective
     ordered = sorted((s for s in searches), key=lambda s: s.value)
     chosen: list[Descent] = []
     for s in ordered:
         near = not chosen or s.value < chosen[0].value + _CLOSE
         if near and not any(same_place(s.theta[None], c.theta)[0] for c in chosen):
             chosen.append(s)
+    alike = [s for s in chosen if s.value <= chosen[0].value + SAME]
+    if len(alike) > 1:  # aliases fit alike: of these the slowest
+        slow = slowest(problem, [s.theta for s in alike])
+        order = np.argsort(~slow, kind="stable")
+        chosen = [*(alike[k] for k in order), *chosen[len(alike) :]]
     fine = [descend(objective, s.theta, TOLERANCE, _LAST) for s in chosen[:_POLISHED]]
     fine = [s for s in fine if np.isfinite(s.value)]
     if not fine:
         return None
     best = min(s.value for s in fine)
-    log_size = np.log(objective.space.size)
+    fine = [s for s in fine if s.value <= best + SAME]
+    if len(fine) > 1:
+        slow = slowest(problem, [s.theta for s in fine])
+        fine = [s for s, is_slow in zip(fine, slow, strict=True) if is_slow]
+    parameters = objective.space.parameters
+    log_size = np.log([abs(p.start) if p.otherwise and p.start else p.size for p in parameters])
 
     def unlikely(s: Descent) -> float:
-        """How far from natural sizes: what decides between minima that fit alike."""
+        """How far from named starts and natural sizes: what decides between minima that fit alike."""
         value = np.abs(objective.space.natural(s.theta))
         return float(np.sum((np.log(np.maximum(value, 1e-300)) - log_size) ** 2))
 
-    return min((s for s in fine if s.value <= best + SAME), key=unlikely)
+    return min(fine, key=unlikely)
 
 
 def coarse_tolerance(problem: Problem) -> float:
@@ -531,7 +574,8 @@ def _by_pieces(
         begun = problem.space.inside(found.theta) if len(found.theta) == len(problem.space) else None
         if begun is not None:
             fine = descend(problem.objective, begun, TOLERANCE, _LAST)
-            if np.isfinite(fine.value) and (whole is None or fine.value < whole.descent.value):
+            better = np.isfinite(fine.value) and (whole is None or _is_better(problem, fine, whole.descent))
+            if better:
                 return _replaced(whole, problem, fine, len(problem.runs))
         return whole
     if whole is not None and not _worse(whole.descent, found, least):

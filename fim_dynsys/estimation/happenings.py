@@ -1,5 +1,6 @@
 """What happens to the states in each run, and when: first states, doses, events."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,13 @@ def dose_lists(caller: str, doses: Any, n: int) -> list[list[tuple[float, str, A
         for entry in own:
             if not is_pair(entry) or len(entry) != 3:
                 raise ValueError(f"{caller}: expected doses as (time, state, amount), got {entry!r}.")
+    for own in lists:
+        for time, _, _ in own:
+            if isinstance(time, str) and not re.fullmatch(r"[\d.eE+-]+", time):
+                raise ValueError(
+                    f"{caller}: expected the time of a dose as a number, got {time!r}; to estimate a time, "
+                    "write a short infusion into the equation: '(D/0.1 if T < t and t < T + 0.1 else 0)'."
+                )
     return [
         [(check_number(caller, "the time of a dose", time), state, amount) for time, state, amount in own]
         for own in lists

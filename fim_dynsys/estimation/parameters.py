@@ -49,6 +49,8 @@ class Parameter:
         What is known of it.
     start : float or None
         Where one search begins, if that is known.
+    otherwise : Parameter or None
+        The same without a start that the user named, which may be far off: searches begin about that too.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Parameter:
     size: float = 1.0
     prior: Prior | None = None
     start: float | None = None
+    otherwise: "Parameter | None" = None
 
 
 class ParameterSpace:

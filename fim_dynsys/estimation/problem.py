@@ -38,6 +38,8 @@ class Run:
         What parameters are in this run: numbers, or names of estimated ones.
     guess : array (d,)
         First states to start the search from, NaN where there is none.
+    measured : array (d,)
+        The same without those that the user named.
     first_bounds, first_priors : dict
         Bounds and priors of estimated first states, by state.
     switches : tuple of float
@@ -55,6 +57,7 @@ class Run:
     errors: np.ndarray
     overrides: Mapping[str, float | str] = field(default_factory=dict)
     guess: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    measured: np.ndarray = field(default_factory=lambda: np.zeros(0))
     first_bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     first_priors: Mapping[str, Prior] = field(default_factory=dict)
     switches: tuple[float, ...] = ()
@@ -131,16 +134,13 @@ class Problem:
                     prior = run.first_priors.get(self.states[i])
                     guess = run.guess[i] if len(run.guess) else np.nan
                     start = float(guess) if np.isfinite(guess) else None
-                    found.append(
-                        Parameter(
-                            self.first_name(i, k),
-                            low,
-                            high,
-                            size=float(self.sizes[i]),
-                            prior=prior,
-                            start=start,
-                        )
-                    )
+                    size = float(self.sizes[i])
+                    own = Parameter(self.first_name(i, k), low, high, size=size, prior=prior, start=start)
+                    seen = run.measured[i] if len(run.measured) else guess
+                    if not np.array_equal(seen, guess, equal_nan=True):
+                        other = replace(own, start=float(seen) if np.isfinite(seen) else None)
+                        own = replace(own, otherwise=other)
+                    found.append(own)
         return ParameterSpace(found)
 
     @cached_property
@@ -242,6 +242,7 @@ def piece(run: Run, first_row: int, last_row: int, start: np.ndarray, estimated:
         values=run.values[chosen],
         errors=run.errors[chosen],
         guess=start,
+        measured=start,
         first_bounds=run.first_bounds if first_row == 0 else {},
         first_priors=run.first_priors if first_row == 0 else {},
     )

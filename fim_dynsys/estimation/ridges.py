@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from fim_dynsys.estimation.fits import Fit
-from fim_dynsys.estimation.profiles import profile_side
+from fim_dynsys.estimation.profiles import profile_side, thresholds
 from fim_dynsys.estimation.summary import at_bounds, covariance_at
 
 _ROUGH = 0.3  # sizes, or units of a logarithm: numbers with larger errors are drawn along their profiles
@@ -38,6 +38,8 @@ class Ridge:
         Logarithms of the density at the coordinates; shares between them.
     roots : array (p, q - 1, q - 1)
         Of the covariances of the others.
+    is_open : (bool, bool)
+        Whether the likelihood bounds the number neither below nor above, by 95 % intervals.
     """
 
     number: int
@@ -46,6 +48,7 @@ class Ridge:
     heights: np.ndarray
     masses: np.ndarray
     roots: np.ndarray
+    is_open: tuple[bool, bool]
 
     @classmethod
     def of(cls, fit: Fit, number: int, power: float, precision: np.ndarray) -> Self | None:
@@ -66,7 +69,7 @@ class Ridge:
 
         below, above = (profile_side(fit, number, sign, _FELL) for sign in (-1.0, 1.0))
         thetas = [theta for theta, _ in below[::-1]] + [fit.descent.theta] + [theta for theta, _ in above]
-        kept, heights, roots = [], [], []
+        kept, heights, roots, values_of = [], [], [], []
         others = np.arange(len(fit.space)) != number
         for theta in thetas:
             found = fit.problem.objective(theta, _TOLERANCE)
@@ -83,12 +86,16 @@ class Ridge:
             alone = max(alone, _DEAF * precision[number])
             off = theta - fit.descent.theta
             kept.append(theta)
+            values_of.append(found.value)
             roots.append(scale[others][:, None] * root)
             heights.append(
                 0.5 * np.log(alone) - power * found.value - 0.5 * float(np.sum(precision * off**2))
             )
         if len(kept) < 2:
             return None
+        rises, (limit,) = np.array(values_of) - min(values_of), thresholds(fit, (0.95,)).values()
+        held = [kept[0][number] <= fit.space.low[number], kept[-1][number] >= fit.space.high[number]]
+        low, high = (bool(rises[end] < limit) and not held[end] for end in (0, -1))
         likely = np.array(heights) - np.max(heights) > -_DEEP
         first, last = np.flatnonzero(likely)[[0, -1]]
         chosen = slice(max(first - 1, 0), last + 2)
@@ -96,7 +103,13 @@ class Ridge:
         height = np.maximum(height, -_DEEP)
         at = path[:, number]
         return cls(
-            number, at, PchipInterpolator(at, path), height, _masses(at, height), np.array(roots)[chosen]
+            number,
+            at,
+            PchipInterpolator(at, path),
+            height,
+            _masses(at, height),
+            np.array(roots)[chosen],
+            (low, high),
         )
 
     def drawn(self, rng: np.random.Generator, share: float) -> np.ndarray:

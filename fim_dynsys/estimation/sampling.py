@@ -134,7 +134,8 @@ def draw_parameters(fit: Fit, n: int, seed: int) -> np.ndarray:
     Warns
     -----
     FitWarning
-        Where nothing tells the size of the errors.
+        Where nothing tells the size of the errors, or the data do not bound a number: quantiles of its
+        draws depend on the invariant prior then.
 
     References
     ----------
@@ -155,6 +156,18 @@ def draw_parameters(fit: Fit, n: int, seed: int) -> np.ndarray:
         return np.tile(fit.natural, (n, 1))
     found = [Ridge.of(fit, k, density.power, density.precision) for k in roughest(fit)]
     ridges = [ridge for ridge in found if ridge is not None]
+    ends = [
+        f"{fit.space.names[ridge.number]} {side}"
+        for ridge in ridges
+        for side, is_open in zip(("below", "above"), ridge.is_open, strict=True)
+        if is_open and ridge.number < len(fit.problem.parameters)  # fields have no first states
+    ]
+    if ends:
+        warn(
+            f"ensemble: the data do not bound {', '.join(ends)}; quantiles of the draws are no confidence "
+            "intervals of these, use profile(name).",
+            FitWarning,
+        )
     walkers = min(n, _WALKERS)
     shares = (rng.permutation(walkers) + rng.random(walkers)) / walkers if ridges else np.zeros(walkers)
     kinds: list[float | Ridge] = [*_SHARES, *ridges]

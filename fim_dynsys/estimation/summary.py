@@ -34,6 +34,8 @@ _SPREADS = 3.0  # times the residuals at small values: standard errors are off b
 _VISIBLE = 0.01  # of a column's spread: less is hardly of interest
 _ROUNDING = 1e-5  # of a column's spread: residuals of simulated samples
 _AS_LIKELY = 1.92  # log-likelihood units of the best: 95 % for one number, half of chi-squared's 3.84
+_BY_CHANCE = 1e-4  # chance of residuals that small: once in ten thousand right fits
+_AS_EXACT = 0.01  # given errors: samples that scatter less have no noise
 _OTHER = 4.0  # standard errors, beyond which a minimum is another one
 _ELSEWHERE = 0.05  # the same, of a coordinate, or of 1
 
@@ -185,7 +187,7 @@ def summarise(described: Description, fit: Fit) -> Summary:
         parameters,
         covariance,
         named(vague),
-        tuple(f"{space.names[k]} ({_percent(relative[k])})" for k in rough),
+        tuple(f"{space.names[k]} ({_percent(relative[k])}{_open_ends(fit, k)})" for k in rough),
         tuple(f"{name} = {found[name]:.4g}" for name in named(at)),
         tuple(f"{name} = {found[name]:.3g}" for name in named(far)),
         _alternatives(problem, fit),
@@ -200,6 +202,34 @@ def summarise(described: Description, fit: Fit) -> Summary:
 
 def _percent(share: float) -> str:
     return f"{100.0 * share:.0f} %" if share < _WIDE else f"more than {100.0 * _WIDE:.0f} %"
+
+
+def larger_errors(fit: Fit) -> list[str]:
+    """That given errors are larger than residuals by more than chance, as text; nothing of exact samples."""
+    from scipy.stats import chi2
+
+    objective, squares = fit.problem.objective, fit.descent.evaluation.misfit
+    free = objective.n - fit.problem.n_of_paths
+    exact = squares < _AS_EXACT**2 or not np.isfinite(objective.errors).all()
+    if exact or free < 1 or chi2.cdf(objective.n * squares, free) > _BY_CHANCE:
+        return []
+    ratio = float(np.sqrt(free / (objective.n * squares)))
+    return [
+        f"the errors that were given are {ratio:.2g} times what the residuals show: standard errors are that "
+        "much too large; give smaller ones, or leave sigma out"
+    ]
+
+
+def _open_ends(fit: Fit, number: int) -> str:
+    """Where searches ran away with a number and fit about as well, as text."""
+    space, best = fit.space, fit.descent
+    if fit.ends.shape[1:] != best.theta.shape:
+        return ""
+    ends = fit.ends[fit.values <= best.value + _AS_LIKELY]
+    far = np.abs(np.array([space.natural(theta)[number] for theta in ends])) / space.size[number]
+    found = ["above"] if (far > _RUN_AWAY).any() else []
+    found += ["below"] if space.log[number] and (far < 1.0 / _RUN_AWAY).any() else []
+    return f", not determined {' and '.join(found)}" if found else ""
 
 
 def at_bounds(fit: Fit) -> np.ndarray:
@@ -329,7 +359,8 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
     over = _over_noise(*((window, noise) if left is None else left), fit)
     problems = []
     expected = bool(len(known) or objective.counts.any()) and over < _AS_KNOWN
-    by_pieces = not same and window_r2 >= _POOR_AHEAD and over < _AS_KNOWN
+    said = np.isfinite(path_r2) or fit.descent.outcome is Outcome.BROKEN  # that has a warning of its own
+    by_pieces = not same and said and window_r2 >= _POOR_AHEAD and over < _AS_KNOWN
     if not (path_r2 > _POOR or by_pieces or expected):
         problems.append(f"its path has R2 {path_r2:.2g} and follows {100 * follows:.0f} % of the record")
     if over > _NOTICED and np.max(window / spread, initial=0.0) > _SMALL:
@@ -531,6 +562,9 @@ def _alternatives(problem: Problem, fit: Fit) -> tuple[str, ...]:
     errors = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     for theta in others:
         natural = space.natural(theta)
+        away = np.abs(np.log(np.maximum(np.abs(natural), 1e-300) / space.size)) > np.log(_RUN_AWAY)
+        if (away & (space.log | (np.abs(natural) > space.size))).any():
+            continue  # a flat end, no minimum
         far = np.abs(natural - fit.natural) > _OTHER * errors
         apart = far & (np.abs(theta - best.theta) > _ELSEWHERE * np.maximum(np.abs(best.theta), 1.0))
         if (apart & ~vague).any() and not any(same_place(theta[None], own)[0] for own in kept):

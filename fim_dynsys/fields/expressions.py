@@ -41,7 +41,8 @@ FUNCTIONS = (
 """Functions of one argument that an expression may call."""
 
 _SEVERAL = ("min", "max", "Piecewise")
-_WRITTEN = {"Abs": "abs", "Min": "min", "Max": "max"}  # as sympy writes them
+_WRITTEN = {"Abs": "abs", "Min": "min", "Max": "max", "ln": "log"}  # as sympy and textbooks write them
+_BASES = {"log10": 10, "log2": 2}  # of logarithms, which are read as quotients of natural ones
 
 _OPERATORS = {
     ast.Add: lambda a, b: a + b,
@@ -56,8 +57,8 @@ def parse(text: str, symbols: "Mapping[str, Expr] | None" = None, caller: str = 
     """An expression as sympy, built node by node; the text is never evaluated.
 
     Allowed are numbers, names, ``+ - * / **`` (or ``^``), brackets and the functions sin, cos, tan, asin,
-    acos, atan, sinh, cosh, tanh, exp, log, sqrt, abs and sign; min and max of several arguments; and choices
-    by ``<``, ``<=``, ``>``, ``>=``, and, or, not: ``a if x > 0 else b``, or
+    acos, atan, sinh, cosh, tanh, exp, log (or ln), log10, log2, sqrt, abs and sign; min and max of several
+    arguments; and choices by ``<``, ``<=``, ``>``, ``>=``, and, or, not: ``a if x > 0 else b``, or
     ``Piecewise((a, x > 0), (b, True))``. Numbers as exponents may be 100 at most, also those of powers of
     powers. Names are real symbols; ``pi`` is the number unless ``symbols`` has it.
 
@@ -90,8 +91,20 @@ def parse(text: str, symbols: "Mapping[str, Expr] | None" = None, caller: str = 
         words = sorted({word for word in re.findall(r"[A-Za-z_]+", text) if keyword.iskeyword(word)})
         hint = f"; {words[0]!r} is a word of Python, so give it another name" if words else ""
         hint += _odd_names(text, symbols or ())
-        raise ValueError(f"{caller}: expected an expression, got {text[:60]!r} ({error}){hint}.") from error
+        if re.search(r"(?<![<>=!])=(?!=)", text):
+            hint += "; write the right-hand side alone, by its state, as {'c': '-k*c'}"
+        elif re.search(r"[\w)]\s+[\w(]|\d[^\W\d_]", text) and not words:
+            hint += "; products need *, as in 2*k*c"
+        said = "" if hint else f" ({error})"
+        raise ValueError(f"{caller}: expected an expression, got {text[:60]!r}{said}{hint}.") from error
     return _Builder(text, dict(symbols or {}), caller).build(tree.body, 0)
+
+
+def names_in(text: str) -> set[str]:
+    """Names in an expression that `parse` takes, without those of functions."""
+    nodes = list(ast.walk(ast.parse(text.strip().replace("^", "**"), mode="eval")))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called}
 
 
 def _odd_names(text: str, names: Iterable[str]) -> str:
@@ -204,6 +217,9 @@ class _Builder:
         name = _WRITTEN.get(name, name)
         if name == "Piecewise" and not node.keywords:
             return self.piecewise(node, depth)
+        if name in _BASES and len(node.args) == 1 and not node.keywords:
+            natural = self.sympy.log(self.build(node.args[0], depth + 1))
+            return self.finite(natural / self.sympy.log(_BASES[name]))
         several = name in ("min", "max") and len(node.args) > 1
         function = getattr(self.sympy, name.title()) if several else self.functions.get(name)
         if function is None or (len(node.args) != 1 and not several) or node.keywords:

@@ -15,6 +15,7 @@ from fim_dynsys.errors import (
     real_array,
     warn,
 )
+from fim_dynsys.estimation.aliases import turns_between_samples
 from fim_dynsys.estimation.curves import function_curve
 from fim_dynsys.estimation.descent import Outcome
 from fim_dynsys.estimation.description import Description, describe
@@ -27,11 +28,12 @@ from fim_dynsys.estimation.fits import (
     refined,
     restarted,
     with_switches_moved,
+    without_named_starts,
 )
 from fim_dynsys.estimation.frequencies import frequencies_of, with_frequencies_tried
 from fim_dynsys.estimation.happenings import read_begins
 from fim_dynsys.estimation.known import Known
-from fim_dynsys.estimation.summary import Summary, summarise
+from fim_dynsys.estimation.summary import Summary, larger_errors, summarise
 from fim_dynsys.estimation.switches import timing
 from fim_dynsys.estimation.valleys import with_valley_followed
 from fim_dynsys.fields.base import VectorField
@@ -50,6 +52,7 @@ from fim_dynsys.models.inputs import (
     with_error_columns,
 )
 from fim_dynsys.models.relative import checked_names
+from fim_dynsys.regions import default_names
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
@@ -266,6 +269,11 @@ class EquationsModel(EstimatedModel):
         states, columns, names = names_of(caller, self.expressions, x, observed, feature_names)
         curve: Callable[[float], ArrayLike] | None = u if callable(u) else None
         trajectories = as_trajectories(x, t, names, u, switches=False, integrated=True)
+        if names is None and columns is None and not isinstance(x, Trajectories):
+            found = tuple(trajectories.state_names)
+            keys = [*map(str, self.expressions)] if isinstance(self.expressions, Mapping) else []
+            if len(keys) == len(found) and found == default_names(len(found)) and set(keys) != set(found):
+                trajectories = as_trajectories(x, t, keys, u, switches=False, integrated=True)
         if observed is None and feature_names is None and columns is None:
             columns = tuple(trajectories.state_names)
         states = tuple(trajectories.state_names) if states is None else states
@@ -471,6 +479,13 @@ class EquationsModel(EstimatedModel):
                 f"{self._caller}: expected equations that can be integrated for some values of {names}"
                 f"{positive}, got none; give start={{name: value}} or bounds.{remedy}"
             )
+        turns = turns_between_samples(fit.problem, fit.descent.theta, frequencies)
+        if turns or _is_doubtful(summary):  # the starts that the user named may have led astray
+            others = without_named_starts(problem, described.shown, self.n_starts, self.seed)
+            better = refined(fit, problem, others) if others else None
+            if better is not None and better is not fit:
+                fit, summary = better, summarise(described, better)
+                turns = turns_between_samples(fit.problem, fit.descent.theta, frequencies)
         if fit.problem is problem and (at_zero := held_at_zero(fit)) is not fit:
             fit, described = at_zero, replace(described, problem=at_zero.problem)
             summary = summarise(described, fit)
@@ -489,6 +504,12 @@ class EquationsModel(EstimatedModel):
             ],
             "doubts": _doubts(described, fit, summary),
         }
+        report["notes"] += larger_errors(fit)
+        if turns:
+            report["notes"].append(
+                f"the solution turns back {turns:.1f} times between samples, which cannot show it: a slower "
+                "one may fit as well; give other starts or bounds, or sample more often"
+            )
         if curves is not None:
             report["curves"] = [[c.starts.tolist(), c.cubics.tolist()] for c in curves]
         field = fitted_field(described, trajectories, summary, report, errors)
@@ -517,6 +538,13 @@ class EquationsModel(EstimatedModel):
     def _warn_of_problems(self, method: str) -> None:
         super()._warn_of_problems(method)
         report = self.field_.fit_info.report
+        unknown = self.field_.fit_info.inference.undetermined
+        if unknown:  # the cause of searches that do not end, and before these
+            warn(
+                f"{self._caller}.{method}: the data do not determine {', '.join(unknown)}; other values "
+                "would fit as well. Give some of them as numbers, or observe more states.",
+                DataWarning,
+            )
         for note in report.get("notes", ()):
             warn(f"{self._caller}.{method}: {note}.", DataWarning)
         if report["status"] != "converged":
@@ -534,13 +562,6 @@ class EquationsModel(EstimatedModel):
             )
         for doubt in report.get("doubts", ()):
             warn(f"{self._caller}.{method}: {doubt}.", FitWarning)
-        unknown = self.field_.fit_info.inference.undetermined
-        if unknown:
-            warn(
-                f"{self._caller}.{method}: the data do not determine {', '.join(unknown)}; other values "
-                "would fit as well. Give some of them as numbers, or observe more states.",
-                DataWarning,
-            )
         for kind, said in (
             ("rough", "known only roughly: {}; profile() gives intervals."),
             ("at_bounds", "at their bounds: {}."),

@@ -1,10 +1,13 @@
 """Numbers at a flat end of the likelihood: profiles come back from there, and so do draws and bands."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.special import lambertw
 
 import fim_dynsys
+from fim_dynsys.errors import DataWarning, FitWarning
 from fim_dynsys.estimation.sampling import draw_parameters
 
 POSITIVE = (0, None)
@@ -73,3 +76,22 @@ def test_factors_of_a_product_are_drawn_apart(bounds):
     known = fitted({"N": "-k*N"}, y, t).parameter_errors_["k"]
     assert np.std(a) > 0.5 * np.mean(np.abs(a))
     assert 0.5 * known < np.std(product) < 2.5 * known
+
+
+def test_draws_of_what_the_data_do_not_bound_are_said_to_be_no_intervals():
+    t = np.linspace(0.0, 4.87, 20)
+    exact = 1e4 / (1.0 + 9999.0 * np.exp(-0.9 * t))
+    y = exact * (1.0 + 0.05 * np.random.default_rng(1).standard_normal(20))
+    model = fim_dynsys.load("equations", expressions={"N": "r*N*(1-N/K)"}, n_starts=6)
+    with pytest.warns(DataWarning, match=r"K \(\d+ %, not determined above\)"):
+        model.fit(y, t, feature_names=["N"], log=["N"])
+    assert not model.field_.fit_info.report["alternatives"]  # K = 7e32 is a flat end
+    with pytest.warns(FitWarning, match="do not bound K above"):
+        model.ensemble(2)
+    grown = logistic(np.linspace(0.0, 15.0, 40), 300.0)
+    known = fitted(
+        {"N": "r*N*(1-N/K)"}, grown + np.random.default_rng(0).standard_normal(40), np.linspace(0, 15, 40)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        known.ensemble(2)
