@@ -88,6 +88,7 @@ from fim_dynsys.saved import (
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
+from fim_dynsys.trajectories.reading.suspects import codes_in
 from fim_dynsys.wording import counted, plain
 
 if TYPE_CHECKING:
@@ -401,8 +402,19 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         info = self._fitted_field().fit_info
         if info.inference.outliers or not (info.problems or info.inference.beyond_noise):
             return
+        codes = [
+            f"{name} is {code:g} in {counted(rows, 'sample')}"
+            for name, values in zip(trajectories.state_names, np.moveaxis(trajectories.x, 2, 0), strict=True)
+            for code, rows in codes_in(values.ravel()).items()
+        ]
         times = suspects(trajectories)
-        if len(times):
+        if codes:
+            warn(
+                f"{self._caller}.fit: {'; '.join(codes)}, far from all others. Write NaN there if that "
+                "stands for a missing value, and fit again.",
+                DataWarning,
+            )
+        elif len(times):
             shown = ", ".join(f"{t:g}" for t in times[:_NAMED]) + ", ..." * (len(times) > _NAMED)
             warn(
                 f"{self._caller}.fit: outliers? The fit counts {counted(len(times), 'sample')} far from the "

@@ -130,3 +130,15 @@ def test_angles_that_jump_by_a_turn_are_named(turn, call):
     swings, ramps = 0.45 * turn * np.sin(t), 0.95 * turn * (t % 1.0)
     others = [np.column_stack([swings, np.cos(t)]), np.column_stack([ramps, np.cos(t)]), path * unit]
     assert [outliers.wrapped_angles(fim_dynsys.Trajectories.from_arrays(x, t)) for x in others] == [{}] * 3
+
+
+def test_codes_for_missing_values_are_named():
+    """Where -999 stands in 2 % of the samples, the field was 0 and some times were named."""
+    t, rng = np.linspace(0.0, 20.0, 300), np.random.default_rng(0)
+    x = np.stack([np.cos(t), -np.sin(t)], axis=1) + 0.02 * rng.normal(size=(300, 2))
+    x[rng.random(x.shape) < 0.02] = -999.0
+    with (
+        pytest.warns(FitWarning, match="does not describe the data"),
+        pytest.warns(DataWarning, match=r"x0 is -999 in \d+ samples; x1 is -999 in \d+ samples"),
+    ):
+        fim_dynsys.load("fim-ode").fit(x, t)

@@ -79,17 +79,25 @@ def check_codes(name: str, columns: Iterable[tuple[str, np.ndarray]], remedy: st
         Where there is one.
     """
     for label, values in columns:
-        extremes = {np.nanmin(values), np.nanmax(values)} if np.isfinite(values).any() else set()
-        for extreme in (
-            e for e in extremes if e in _REPEATED_CODES or e in _SMALL_CODES or abs(e) >= _NO_QUANTITY
-        ):
-            rest = values[np.isfinite(values) & (values != extreme)]
-            if rest.size > 2 and np.min(np.abs(rest - extreme)) > _least_gap(extreme, values, rest):
-                raise refusal(
-                    f"values of one size in column {label!r}",
-                    f"{extreme:g} in {int((values == extreme).sum())} rows of {name!r}, far from all others",
-                    remedy.format(code=f"{extreme:g}"),
-                )
+        for code, rows in codes_in(values).items():
+            raise refusal(
+                f"values of one size in column {label!r}",
+                f"{code:g} in {rows} rows of {name!r}, far from all others",
+                remedy.format(code=f"{code:g}"),
+            )
+
+
+def codes_in(values: np.ndarray) -> dict[float, int]:
+    """Numbers in a column (n,) that stand for missing values, and in how many rows each of them is."""
+    found = {}
+    extremes = {np.nanmin(values), np.nanmax(values)} if np.isfinite(values).any() else set()
+    for extreme in (
+        e for e in extremes if e in _REPEATED_CODES or e in _SMALL_CODES or abs(e) >= _NO_QUANTITY
+    ):
+        rest = values[np.isfinite(values) & (values != extreme)]
+        if rest.size > 2 and np.min(np.abs(rest - extreme)) > _least_gap(extreme, values, rest):
+            found[float(extreme)] = int((values == extreme).sum())
+    return found
 
 
 def _least_gap(extreme: float, values: np.ndarray, rest: np.ndarray) -> float:
