@@ -16,6 +16,7 @@ _RUNS = 10  # that are looked at
 _TOLERANCE = 1e-6  # of the integration
 _TURN = 0.1  # of a column's range: smaller turns do not count
 _FEWEST = 4  # gaps with turns: fewer show no frequency
+_SMOOTH = 0.25  # of what unrelated samples differ by from one to the next
 _FASTER = 1.5  # times the movement of the slowest: an alias moves more than twice as much
 
 
@@ -32,6 +33,25 @@ def slowest(problem: Problem, thetas: list[np.ndarray]) -> np.ndarray:
     dense = _dense(problem)
     moved = np.array([_movement(dense, theta) for theta in thetas])
     return moved <= _FASTER * moved.min()
+
+
+def prefers_slow(problem: Problem) -> bool:
+    """Whether the slowest of places that fit alike is preferred, even to starts that the user named.
+
+    Neighbouring samples of a fast wave are near each other by coincidence alone.
+    """
+    if all(p.otherwise is None for p in problem.parameters):
+        return True
+    objective = problem.objective
+    for kind in np.unique(objective.kinds):
+        series = [
+            e.values[e.kinds == kind][np.argsort(e.rows[e.kinds == kind])] for e in objective.experiments
+        ]
+        steps = np.concatenate([np.diff(values) for values in series])
+        spread = np.var(np.concatenate(series))
+        if len(steps) and not np.mean(steps**2) <= 2.0 * _SMOOTH * spread:
+            return False
+    return True
 
 
 def turns_between_samples(problem: Problem, theta: np.ndarray, frequencies: Mapping[str, object]) -> float:

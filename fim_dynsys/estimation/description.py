@@ -1,6 +1,5 @@
 """What users say of known equations, read into an estimation problem."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -258,18 +257,13 @@ def _unused(
         if name not in used
     ]
     for state in read.states:
-        like = [name for name in names if _bare(name) == _bare(state)]
+        like = [name for name in names if name.lower() == state.lower()]
         if like and state not in rates:
             found.append(
                 f"no equation holds the state {state}, and {like[0]} is taken to be a parameter; write the "
                 "state as it is called"
             )
     return found
-
-
-def _bare(name: str) -> str:
-    """A name without case and repeated letters, in which typing errors differ."""
-    return re.sub(r"([^\W\d])\1+", r"\1", name.lower())
 
 
 def _without_effect(read: Reader, texts: Sequence[Any], names: Sequence[str]) -> list[str]:
@@ -473,7 +467,7 @@ def _parameters(
         size = 0.1 if name in noise_names else natural.get(name, 1.0)
         other = Parameter(name, low, high, scale, size, prior)
         if start:
-            size = min(abs(start), size)  # neither is lost beside 1, of which tolerances are
+            size = abs(start)
         if np.isfinite(low) and np.isfinite(high) and scale is Scale.LINEAR:
             size = max(abs(low), abs(high))
         otherwise = None if start is None else other

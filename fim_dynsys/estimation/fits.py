@@ -7,7 +7,7 @@ from itertools import chain, islice, pairwise, product
 
 import numpy as np
 
-from fim_dynsys.estimation.aliases import slowest
+from fim_dynsys.estimation.aliases import prefers_slow, slowest
 from fim_dynsys.estimation.descent import FAR, Descent, Outcome, descend
 from fim_dynsys.estimation.experiments import Path
 from fim_dynsys.estimation.objective import LEAST_SHARE, Objective
@@ -185,10 +185,6 @@ def fit_problem(
     begun += [np.concatenate([theta, draws[0, q:]]) for theta in regressed]
     if any(p.start is not None for p in problem.parameters):
         begun += [draws[0]]
-    if any(p.otherwise is not None for p in space.parameters):  # the named starts may be far off
-        values = objective.values(draws[3 : _SCREENED * _TOGETHER : 4], _SCREENING)
-        at = 3 + 4 * int(np.argmin(values))
-        begun, draws = [*begun, draws[at]], np.delete(draws, at, axis=0)
     begun = list(_where_finite(objective, np.array(begun), q)[0]) if begun else []
     screened = _Screening(objective, draws, q)
     enough, least = (_ENOUGH_SHOWN, _AT_LEAST_SHOWN) if regressed else (_ENOUGH, _AT_LEAST)
@@ -294,16 +290,36 @@ def refined(fit: Fit | None, problem: Problem, starts: Sequence[np.ndarray]) -> 
 
 def without_named_starts(
     problem: Problem, shown: Sequence[np.ndarray] | None, n_starts: int, seed: int
-) -> list[np.ndarray]:
-    """Coordinates (q,) of the best fit from no starts that the user named; none where none were named."""
+) -> Fit | None:
+    """The best fit from no starts that the user named, in the coordinates of the problem; None for none."""
     if all(p.otherwise is None for p in problem.space.parameters):
-        return []
+        return None
     parameters = tuple(p if p.otherwise is None else p.otherwise for p in problem.parameters)
     runs = [replace(run, guess=run.measured) for run in problem.runs]
     found = fit_problem(replace(problem, parameters=parameters, runs=tuple(runs)), shown, n_starts, seed)
     if found is None or len(found.natural) != len(problem.space):
-        return []
-    return [problem.space.inside(problem.space.coordinates(found.natural))]
+        return None
+    own, space = found.problem.space, problem.space
+
+    def moved(thetas: np.ndarray) -> np.ndarray:
+        return np.array([space.inside(space.coordinates(own.natural(theta))) for theta in thetas])
+
+    theta = moved(found.descent.theta[None])[0]
+    descent = descend(problem.objective, theta, TOLERANCE, _LAST)
+    return replace(
+        found, problem=problem, descent=descent, starts=moved(found.starts), ends=moved(found.ends)
+    )
+
+
+def better_of(fit: Fit, other: Fit) -> Fit:
+    """The first of two fits of one problem, unless the second is better."""
+    return other if _is_better(fit.problem, other.descent, fit.descent) else fit
+
+
+def is_slower(fit: Fit, other: Fit) -> bool:
+    """Whether another fit is as good as the first one, and moves less between the samples."""
+    near = abs(other.descent.value - fit.descent.value) <= SAME
+    return near and not slowest(fit.problem, [fit.descent.theta, other.descent.theta])[0]
 
 
 def with_switches_moved(fit: Fit, switches: Mapping[str, tuple[float, float]]) -> Fit:
@@ -440,8 +456,7 @@ def _is_better(problem: Problem, one: Descent, other: Descent) -> bool:
         if same_place(one.theta[None], other.theta)[0]:
             return one.value < other.value
         slow = slowest(problem, [one.theta, other.theta])
-        if not slow.all():
-            return bool(slow[0])
+        return bool(slow[0] and not slow[1]) and prefers_slow(problem)
     return one.value < other.value
 
 
@@ -455,7 +470,8 @@ def _polished(problem: Problem, searches: list[Descent]) -> Descent | None:
         if near and not any(same_place(s.theta[None], c.theta)[0] for c in chosen):
             chosen.append(s)
     alike = [s for s in chosen if s.value <= chosen[0].value + SAME]
-    if len(alike) > 1:  # aliases fit alike: of these the slowest
+    prefers = prefers_slow(problem)
+    if len(alike) > 1 and prefers:  # aliases fit alike: of these the slowest
         slow = slowest(problem, [s.theta for s in alike])
         order = np.argsort(~slow, kind="stable")
         chosen = [*(alike[k] for k in order), *chosen[len(alike) :]]
@@ -465,16 +481,18 @@ def _polished(problem: Problem, searches: list[Descent]) -> Descent | None:
         return None
     best = min(s.value for s in fine)
     fine = [s for s in fine if s.value <= best + SAME]
-    if len(fine) > 1:
+    if len(fine) > 1 and prefers:
         slow = slowest(problem, [s.theta for s in fine])
         fine = [s for s, is_slow in zip(fine, slow, strict=True) if is_slow]
     parameters = objective.space.parameters
+    named = np.array([bool(p.otherwise and p.start) for p in parameters])
+    counted = named if named.any() else np.ones(len(parameters), dtype=bool)
     log_size = np.log([abs(p.start) if p.otherwise and p.start else p.size for p in parameters])
 
     def unlikely(s: Descent) -> float:
         """How far from named starts and natural sizes: what decides between minima that fit alike."""
         value = np.abs(objective.space.natural(s.theta))
-        return float(np.sum((np.log(np.maximum(value, 1e-300)) - log_size) ** 2))
+        return float(np.sum((np.log(np.maximum(value, 1e-300)) - log_size)[counted] ** 2))
 
     return min(fine, key=unlikely)
 

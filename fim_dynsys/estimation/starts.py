@@ -15,8 +15,6 @@ _LN10 = float(np.log(10.0))
 def draw_starts(space: ParameterSpace, n: int, seed: int) -> np.ndarray:
     """Coordinates (n, q), the first of them at the values that are known to be near.
 
-    Every fourth one is drawn as if the user had named no starts, which may be far off.
-
     Parameters
     ----------
     space : ParameterSpace
@@ -34,11 +32,7 @@ def draw_starts(space: ParameterSpace, n: int, seed: int) -> np.ndarray:
     cube = qmc.LatinHypercube(2 * q, rng=seed).random(n)
     starts = np.empty((n, q))
     for k, parameter in enumerate(space.parameters):
-        u, v, low, high = cube[:, k], cube[:, q + k], space.low[k], space.high[k]
-        starts[:, k] = _drawn(parameter, u, v, low, high)
-        if (other := parameter.otherwise) is not None:
-            unit = 1.0 if space.log[k] else other.size / parameter.size
-            starts[3::4, k] = unit * _drawn(other, u, v, low / unit, high / unit)[3::4]
+        starts[:, k] = _drawn(parameter, cube[:, k], cube[:, q + k], space.low[k], space.high[k])
     return space.inside(starts)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fim_dynsys.estimation.aliases import slowest
 from fim_dynsys.estimation.descent import Outcome
 from fim_dynsys.estimation.description import Description
 from fim_dynsys.estimation.experiments import Path
@@ -35,7 +36,7 @@ _VISIBLE = 0.01  # of a column's spread: less is hardly of interest
 _ROUNDING = 1e-5  # of a column's spread: residuals of simulated samples
 _AS_LIKELY = 1.92  # log-likelihood units of the best: 95 % for one number, half of chi-squared's 3.84
 _BY_CHANCE = 1e-4  # chance of residuals that small: once in ten thousand right fits
-_AS_EXACT = 0.01  # given errors: samples that scatter less have no noise
+_AS_EXACT = 0.05  # given errors: samples that scatter less have no noise
 _OTHER = 4.0  # standard errors, beyond which a minimum is another one
 _ELSEWHERE = 0.05  # the same, of a coordinate, or of 1
 
@@ -567,6 +568,8 @@ def _alternatives(problem: Problem, fit: Fit) -> tuple[str, ...]:
             continue  # a flat end, no minimum
         far = np.abs(natural - fit.natural) > _OTHER * errors
         apart = far & (np.abs(theta - best.theta) > _ELSEWHERE * np.maximum(np.abs(best.theta), 1.0))
+        if not slowest(problem, [best.theta, theta])[1]:
+            continue  # an alias
         if (apart & ~vague).any() and not any(same_place(theta[None], own)[0] for own in kept):
             kept.append(theta)
             values = ", ".join(f"{name} = {v:.3g}" for name, v in zip(space.names, natural, strict=True))

@@ -23,8 +23,10 @@ from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.estimation.facts import negative_states, with_facts
 from fim_dynsys.estimation.fits import (
     Fit,
+    better_of,
     fit_problem,
     held_at_zero,
+    is_slower,
     refined,
     restarted,
     with_switches_moved,
@@ -57,6 +59,7 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.threads import on_one_thread
 from fim_dynsys.trajectories.container import Trajectories
 
+_OTHERS = 6  # searches without named starts for a slower solution, of a fit that is no worse for these
 _NOTICED = 2.0  # noise levels that are left: other starts are looked for
 _AS_NOISE = 1.15  # noise levels that are left: no other minimum can be much better
 
@@ -479,13 +482,18 @@ class EquationsModel(EstimatedModel):
                 f"{self._caller}: expected equations that can be integrated for some values of {names}"
                 f"{positive}, got none; give start={{name: value}} or bounds.{remedy}"
             )
-        turns = turns_between_samples(fit.problem, fit.descent.theta, frequencies)
-        if turns or _is_doubtful(summary):  # the starts that the user named may have led astray
-            others = without_named_starts(problem, described.shown, self.n_starts, self.seed)
-            better = refined(fit, problem, others) if others else None
-            if better is not None and better is not fit:
-                fit, summary = better, summarise(described, better)
-                turns = turns_between_samples(fit.problem, fit.descent.theta, frequencies)
+        turns, slower = turns_between_samples(fit.problem, fit.descent.theta, frequencies), None
+        doubtful = _is_doubtful(summary)
+        if turns or doubtful:  # the starts that the user named may have led astray
+            n_starts = self.n_starts if doubtful else min(self.n_starts, _OTHERS)
+            other = without_named_starts(problem, described.shown, n_starts, self.seed)
+            if other is not None and np.isfinite(other.descent.value):
+                again = summarise(described, other)
+                whole = fit.problem is problem
+                if better_of(fit, other) is other if whole else _rank(again) < _rank(summary):
+                    fit, summary = other, again
+                elif whole and is_slower(fit, other):
+                    slower = other
         if fit.problem is problem and (at_zero := held_at_zero(fit)) is not fit:
             fit, described = at_zero, replace(described, problem=at_zero.problem)
             summary = summarise(described, fit)
@@ -505,10 +513,12 @@ class EquationsModel(EstimatedModel):
             "doubts": _doubts(described, fit, summary),
         }
         report["notes"] += larger_errors(fit)
-        if turns:
+        if turns and slower is not None:
+            values = zip(slower.space.names, slower.natural, strict=True)
+            shown = ", ".join(f"{name} = {value:.3g}" for name, value in values)
             report["notes"].append(
                 f"the solution turns back {turns:.1f} times between samples, which cannot show it: a slower "
-                "one may fit as well; give other starts or bounds, or sample more often"
+                f"one fits as well ({shown}); give its values as start if that is meant"
             )
         if curves is not None:
             report["curves"] = [[c.starts.tolist(), c.cubics.tolist()] for c in curves]
