@@ -135,7 +135,7 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
         units["t"] = times.unit
     names, units = _renamed(states, units, table.has_names, notes)
     for name, unit in options.units.items() if isinstance(options.units, Mapping) else ():
-        if name != "t" and units.get(name, unit) != unit:
+        if name != "t" and _spelled(units.get(name, unit)) != _spelled(unit):
             notes.decide(f"{name!r} in {units[name]} called {unit}, and not converted (units=)")
     per_trajectory = {name: values for name, values in coords.items() if len(runs) == len(values)}
     return Parts(
@@ -587,6 +587,11 @@ def _renamed(
     return tuple(names[name] for name in states), {
         names.get(name, name): unit for name, unit in units.items()
     }
+
+
+def _spelled(unit: str) -> str:
+    """A unit in letters that all keyboards have: uM for µM, degC for °C."""
+    return re.sub("[°º] ?", "deg", re.sub("[\u00b5\u03bc]", "u", unit))
 
 
 def _in_given_unit(table: Table, times: Times, options: Options, notes: Notes) -> Times:
