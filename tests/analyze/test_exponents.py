@@ -201,6 +201,19 @@ def test_small_units_of_a_field_without_lengths_change_nothing(unit):
     np.testing.assert_allclose(found.exponents, [0.0, -2.0], atol=0.02)
 
 
+@pytest.mark.parametrize("start", [[1.0, 0.1], [1.0, 0.0], [0.0, 0.1]])
+def test_exponents_of_states_whose_units_differ_by_eighteen_decades(start):
+    units = np.array([1e9, 1e-9])
+
+    def circle(x):
+        z = x / units
+        inwards = 1.0 - (z**2).sum(axis=1, keepdims=True)
+        return (z * inwards + np.stack([-z[:, 1], z[:, 0]], axis=1)) * units
+
+    found = lyapunov(CallableField(circle, 2), units * start, n_pieces=4, precision=0.02)
+    np.testing.assert_allclose(found.exponents, [0.0, -2.0], atol=0.02)
+
+
 @pytest.mark.slow  # a minute: with a smaller budget tangent vectors are not aligned yet
 @pytest.mark.filterwarnings("ignore::fim_dynsys.errors.SimulationWarning")
 def test_errors_hold_where_pieces_see_the_same_stretch_again_and_again():

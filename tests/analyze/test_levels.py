@@ -203,6 +203,17 @@ def test_other_totals_stay_what_they_are_over_one():
     assert found.conserved == ("E + C", "S + C + P = 2")
 
 
+def test_sums_are_found_beside_small_starts():
+    unit = 1e-9
+
+    def sirs(x, b):
+        s, i, r = (x / unit).T
+        return unit * np.stack([0.2 * r - b * s * i, b * s * i - i, i - 0.2 * r], axis=1)
+
+    found = analyze.continuation(FieldFamily.from_callable(sirs, 3, "b"), [unit, 0.0, 0.0], (0.5, 4.0))
+    assert [point.kind.name for point in found.bifurcations] == ["BRANCH_POINT"]
+
+
 def test_cycles_on_a_level():
     field = CallableField(lambda x: slaved_oscillator(x, 1.0), 3)
     found = analyze.limit_cycles(field, [(-6, 6)] * 3, level={"x0 + x1 + x2": 0.5})
