@@ -137,7 +137,9 @@ class LyapunovSpectrum(Result):
         values = self.exponents.copy()  # those along the flow and along a torus are 0, where errors can tell
         zero = np.abs(values) <= self.error
         nearest = np.arange(len(values)) == np.abs(values).argmin()  # that along the flow
-        values[zero & (nearest | (self.error <= _TELLING * np.abs(values).sum()))] = 0.0
+        # where all are 0, as in a family of closed orbits, what grows by less than 1 % along the orbit counts
+        small = _TELLING * max(float(np.abs(values).sum()), 1.0 / self.span if self.span > 0.0 else 0.0)
+        values[zero & (nearest | (self.error <= small))] = 0.0
         sums = np.cumsum(values)
         held = np.flatnonzero(sums >= 0)
         if not len(held):

@@ -18,6 +18,11 @@ def test_equilibrium_has_the_real_parts_of_its_eigenvalues():
     assert found.divergence == pytest.approx(-2 * 0.1 - 0.4, abs=1e-9)
 
 
+def test_all_exponents_of_a_family_of_closed_orbits_are_zero():
+    found = lyapunov(CallableField(lambda x: np.stack([x[:, 1], -x[:, 0]], 1), 2), [1.0, 0.0], n_pieces=8)
+    assert found.dimension == 2.0
+
+
 def test_at_rest_on_a_saddle():
     """The orbit through a fixed point is that point: exponents 3 and -2, to the integrator's tolerance."""
     field = CallableField(lambda x: x @ np.array([[3.0, 0.0], [1.0, -2.0]]), 2)

@@ -83,8 +83,10 @@ def test_sums_are_read_from_text():
     names = ["S", "E", "C[1]", "x y"]
     assert read_sum("S+2*E - C[1]", names, "me").tolist() == [1, 2, -1, 0]
     assert read_sum("-S + 0.5 E", names, "me").tolist() == [-1, 0.5, 0, 0]
+    assert read_sum("S + 2E - 3C[1]", names, "me").tolist() == [1, 2, -3, 0]
+    assert read_sum("0.5S+2x y", names, "me").tolist() == [0.5, 0, 0, 2]
     assert read_sum("x y", names, "me").tolist() == [0, 0, 0, 1]
-    for wrong in ("S*E", "S + Q", "", "2"):
+    for wrong in ("S*E", "S + Q", "", "2", "SE", "2Q", "2*3S"):
         with pytest.raises(ValueError, match="me: expected a sum of the states"):
             read_sum(wrong, names, "me")
 

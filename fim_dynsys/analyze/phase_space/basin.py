@@ -77,6 +77,7 @@ _FOLLOWED = 2000.0
 _RECURRENT_SAMPLES = 10  # per time scale
 _RECURRENT_ROWS = 32  # trajectories that have arrived nowhere, in which recurrent sets are sought
 _SECOND_LOOKS = 3  # windows more after which sets that differ are taken to be several
+_STILL = 1e-3  # lengths in a time scale: slower is at rest, or on its way there
 _SLOWEST = 1e-9  # rate, by that of the field, at which a fixed point attracts: no slower one does so in time
 _POINT_BUDGET = 200_000  # field evaluations for the fixed points
 _OVERSAMPLED = (1, 8, 64, 512)  # times as many points as are wanted, of a box in which few states are real
@@ -411,7 +412,7 @@ def _labelled(
         slowest_return=max(run.return_times.values(), default=0.0),
         followed=run.followed,
         transient=run.transient,
-        reasons=(*run.reasons, *_outside_domain(field, np.concatenate([sample, grid]))),
+        reasons=(*run.undecided(), *_outside_domain(field, np.concatenate([sample, grid]))),
         effort=Effort(n_sample + len(grid), 0, run.field.points, budget, run.exhausted),
         state_names=tuple(field.state_names),
         units=state_labels(field)[1],
@@ -472,7 +473,8 @@ class Labelling:
         self.stay_supported, self.budget = stay_supported, budget
         self.has_data = field.context is not None
         self.exhausted = False
-        self.out_of_steps = 0
+        self.out_of_steps = self.undefined = 0
+        self.open_ends: list[np.ndarray] = []
         self.attractors: list[Attractor] = []
         self.traps: list[Trap] = []
         self.sinks: list[Sink] = []
@@ -507,6 +509,8 @@ class Labelling:
         elif at_zero.any():
             degenerate = counted(int(at_zero.sum()), "degenerate fixed point")
             self.reasons.append(f"{degenerate} may attract, but more slowly than at any rate")
+        if points.without_derivatives.any():
+            self.reasons.append("fixed points without derivatives of the field on all sides may attract")
         for i in np.flatnonzero(attracting):
             sink = Sink(self.field, roots[i], np.delete(roots, i, axis=0), region)
             self.return_times[len(self.attractors)] = float(-1.0 / slowest[i])
@@ -548,7 +552,30 @@ class Labelling:
             elapsed += window
             window = min(_GROWTH * window, _LONGEST_WINDOW * self.unit)
         self.bar.update(len(rows))
+        if not self.exhausted:
+            self.open_ends.append(x)
         return found, support
+
+    def undecided(self) -> list[str]:
+        """Why trajectories are undecided that were followed to their end, in words."""
+        reasons = list(self.reasons)
+        if self.undefined:
+            states = counted(self.undefined, "trajectory", "trajectories")
+            reasons.append(f"{states} came where the field is undefined")
+        x = np.concatenate([np.empty((0, self.field.dim)), *self.open_ends])
+        rate = np.linalg.norm(self.field(x) / self.field.scales.length, axis=1) * self.unit
+        still, outside = rate < _STILL, ~np.asarray(self.region.contains(x))
+        named = [
+            (still & outside, "came to rest outside the region"),
+            (still & ~outside, "hardly move at the end, as beside saddles or what attracts slowly"),
+            (~still, "still move after the time allowed"),
+        ]
+        for rows, end in named:
+            if rows.any() and (still[rows].all() or not reasons):
+                states = counted(int(rows.sum()), "trajectory", "trajectories")
+                place = ", ".join(f"{value:.4g}" for value in x[rows][0])
+                reasons.append(f"{states} {end}, as at ({place})")
+        return reasons
 
     def _follow(
         self, rows: np.ndarray, x: np.ndarray, window: float, found: np.ndarray, support: np.ndarray
@@ -583,6 +610,7 @@ class Labelling:
         short = (solution.status == Status.MAX_STEPS) & (solution.n_steps >= steps) & (affordable < most)
         short |= solution.status == Status.OUT_OF_TIME
         self.out_of_steps += int(((solution.status == Status.MAX_STEPS) & ~short).sum())
+        self.undefined += int((solution.status == Status.NON_FINITE).sum())
         # Where one was not followed to the end, its last state stands for the rest.
         path = np.where(np.isfinite(solution.x), solution.x, solution.x_stop[:, None])[:, 1:]
         return path, short | np.isin(solution.status, (Status.SUCCESS, Status.EVENT))
@@ -670,7 +698,7 @@ class Labelling:
             typical[found.members], owner[found.members] = found.typical, number
         everything, x = rows, paths[rows, -1]
         gone, left = np.zeros(len(paths), dtype=bool), np.zeros(len(sets), dtype=bool)
-        window, out_of_steps = _LONGEST_WINDOW * self.unit, self.out_of_steps
+        window, counts = _LONGEST_WINDOW * self.unit, (self.out_of_steps, self.undefined)
         end = min(self.t_max, elapsed + self.follow_for)
         while len(rows) and elapsed < end and self._affords():
             path, going = self._fly(x, window)
@@ -682,7 +710,7 @@ class Labelling:
             going &= ~ended & ~left[owner[rows]]
             rows, x = rows[going], path[going, -1]
             elapsed += window
-        self.out_of_steps = out_of_steps  # counts states of the image and the sample
+        self.out_of_steps, self.undefined = counts  # of states of the image and the sample
         self.transient += int(left.sum())
         if left.all():
             return []

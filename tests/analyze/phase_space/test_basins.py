@@ -316,3 +316,10 @@ def test_closed_orbits_of_populations_are_no_attractors():
     image = basins(field, [(0, 3), (0, 3)], resolution=6, n_sample=32)
     assert len(image.attractors) == 0
     assert "trajectories go round in families of closed orbits" in str(image)
+
+
+def test_undecided_states_say_where_they_rest():
+    """A damped pendulum: some come to rest at the next hanging position, outside the region."""
+    pendulum = CallableField(lambda s: np.stack([s[:, 1], -np.sin(s[:, 0]) - 0.5 * s[:, 1]], axis=1), 2)
+    found = basins(pendulum, [(-4, 4), (-2, 2)], resolution=4, n_sample=16)
+    assert found.fractions[-3] > 0 and "came to rest outside the region, as at (" in str(found)
