@@ -16,7 +16,7 @@ from fim_dynsys.analyze.cycles.periodic import search_cycles
 from fim_dynsys.analyze.cycles.returns import ESCAPE
 from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.equilibria.points import fixed_points
-from fim_dynsys.analyze.equilibria.result import PointStatus
+from fim_dynsys.analyze.equilibria.result import FixedPoints, PointStatus
 from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
 from fim_dynsys.analyze.phase_space.capture import (
     QUARTERS,
@@ -29,6 +29,7 @@ from fim_dynsys.analyze.phase_space.capture import (
     Tube,
     recurrent_sets,
 )
+from fim_dynsys.analyze.phase_space.weak import WeakSink, weak_sink
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
@@ -44,6 +45,7 @@ from fim_dynsys.analyze.results import (
     state_labels,
     unwrap,
 )
+from fim_dynsys.analyze.settled import settled_jacobian
 from fim_dynsys.analyze.tangent import STAGES, CountedField
 from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import check_flags, check_positive, check_whole
@@ -139,6 +141,8 @@ class Basins(Result):
         Number of recurrent sets that proved transient, as their own paths left them; they are no attractors.
     reasons : tuple of str
         Why states may be undecided however long they are followed.
+    weak : tuple of int
+        Numbers of fixed points whose linear part is neutral, and to which paths wind in, as simulated.
     """
 
     drawn_by = "fim_dynsys.plot.basin:basin_image"
@@ -159,6 +163,7 @@ class Basins(Result):
     followed: float = 0.0
     transient: int = 0
     reasons: tuple[str, ...] = ()
+    weak: tuple[int, ...] = ()
 
     def _notes(self) -> list[str]:
         notes = super()._notes()
@@ -173,6 +178,8 @@ class Basins(Result):
         if self.transient:
             sets = counted(self.transient, "recurrent set")
             notes.append(f"{sets} proved transient: trajectories left for other attractors or the region.")
+        slow = "attracts more slowly than at any rate: its linear part is neutral, and paths wind in"
+        notes += [f"Attractor {number} {slow}." for number in self.weak]
         undecided = self.fractions[BasinLabel.UNDECIDED] or (self.labels == BasinLabel.UNDECIDED).any()
         notes += [f"Undecided: {reason}." for reason in self.reasons if undecided]
         early = self.t_max < 0.99 * _LONGEST_DECAYS * self.slowest_return  # 0.99: rounding of the default
@@ -409,7 +416,8 @@ def _labelled(
         region=region,
         out_of_steps=run.out_of_steps,
         t_max=run.t_max,
-        slowest_return=max(run.return_times.values(), default=0.0),
+        slowest_return=max((time for time in run.return_times.values() if time < np.inf), default=0.0),
+        weak=run.weak,
         followed=run.followed,
         transient=run.transient,
         reasons=(*run.undecided(), *_outside_domain(field, np.concatenate([sample, grid]))),
@@ -477,13 +485,15 @@ class Labelling:
         self.open_ends: list[np.ndarray] = []
         self.attractors: list[Attractor] = []
         self.traps: list[Trap] = []
-        self.sinks: list[Sink] = []
+        self.sinks: list[Sink | WeakSink] = []
+        self.weak: tuple[int, ...] = ()
         self.slow: list[_Slow] = []
         self.return_times: dict[int, float] = {}
         self.followed, self.transient = 0.0, 0
         self.reasons: list[str] = []
         slowest = self._find_attractors()
-        decays = min(_LONGEST_DECAYS / self._slowest_rate(), 30.0 * _LONGEST * self.unit)
+        slow = np.inf if self.weak else _LONGEST_DECAYS / self._slowest_rate()
+        decays = min(slow, 30.0 * _LONGEST * self.unit)
         longest = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest, decays)
         self.t_max = longest if t_max is None else float(t_max)
         self.follow_for = _FOLLOWED * self.unit if t_max is None else self.t_max
@@ -511,7 +521,8 @@ class Labelling:
             self.reasons.append(f"{degenerate} may attract, but more slowly than at any rate")
         if points.without_derivatives.any():
             self.reasons.append("fixed points without derivatives of the field on all sides may attract")
-        for i in np.flatnonzero(attracting):
+        # by differences, terms like |v| v leave tiny rates of either sign
+        for i in np.flatnonzero(attracting & ~self._find_weak(roots, points)):
             sink = Sink(self.field, roots[i], np.delete(roots, i, axis=0), region)
             self.return_times[len(self.attractors)] = float(-1.0 / slowest[i])
             self._add(AttractorKind.FIXED_POINT, roots[i : i + 1], sink)
@@ -527,6 +538,23 @@ class Labelling:
             self.slow.append(_Slow(tube, decay / period, period))
             self._add(AttractorKind.CYCLE, orbit, tube)
         return cycles.period[cycles.stable].max(initial=0.0)
+
+    def _find_weak(self, roots: np.ndarray, points: FixedPoints) -> np.ndarray:
+        """Set traps for foci that are neutral to precision and attract; tells which roots these are."""
+        length, found = self.field.scales.length, np.zeros(len(roots), dtype=bool)
+        open_kinds = np.isin(points.kind[points.is_root], (Kind.CENTRE_LIKE, Kind.INDETERMINATE))
+        for i in np.flatnonzero(open_kinds & (self.field.dim == 2)):
+            gaps = np.linalg.norm((np.delete(roots, i, axis=0) - roots[i]) / length, axis=1)
+            room = 0.5 * min(gaps.min(initial=np.inf), float((self.region.size / length).min()))
+            jac = settled_jacobian(self.field, roots[i], length)
+            sink = weak_sink(self.field, roots[i], jac, length, room)
+            if sink is not None:
+                found[i] = True
+                self.weak += (len(self.attractors),)
+                self.return_times[len(self.attractors)] = np.inf
+                self._add(AttractorKind.FIXED_POINT, roots[i : i + 1], sink)
+                self.sinks.append(sink)
+        return found
 
     def _slowest_rate(self) -> float:
         return min((slow.rate for slow in self.slow), default=np.inf)
