@@ -251,7 +251,7 @@ def read_sum(text: str, state_names: Sequence[str], caller: str) -> np.ndarray:
     Parameters
     ----------
     text : str
-        Such as ``"S+I+R"``, ``"E + 2*C"`` or ``"E + 2 C"``; or the name of a state.
+        Such as ``"S+I+R"``, ``"E + 2*C"``, ``"E + 2 C"`` or ``"E + 2C"``; or the name of a state.
     state_names : sequence of str
         Names of the d states.
     caller : str
@@ -273,7 +273,11 @@ def read_sum(text: str, state_names: Sequence[str], caller: str) -> np.ndarray:
     row = np.zeros(len(names))
     for part in parts:  # names may be such that Python cannot read them
         sign, part = (-1.0, part.strip()[1:]) if part.strip().startswith("-") else (1.0, part)
-        number, _, name = part.strip().replace("*", " ").rpartition(" ")
+        part = part.strip()
+        number, _, name = part.replace("*", " ").rpartition(" ")
+        if name not in names:  # as chemists write: 2B; the longest name that a number leaves
+            name = next((n for n in sorted(names, key=len, reverse=True) if part.endswith(n)), name)
+            number = part.removesuffix(name).rstrip("* ")
         try:
             weight = float(ast.literal_eval(number.strip())) if number.strip() else 1.0
         except (ValueError, SyntaxError, TypeError):

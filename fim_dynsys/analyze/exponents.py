@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.jumps import described, discontinuities
+from fim_dynsys.analyze.lengths import sized
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
@@ -52,6 +53,7 @@ _TAPERED = 0.4  # share of the time on both flanks together; the other six tenth
 _BLOCKS = 4  # the fewest whose scatter says something: Student's t with three degrees of freedom
 _DEPENDENT = 2.0  # blocks that vary so much more than independent pieces would show that these are not
 _NOTHING = 1e-12  # of the largest state: less is rounding
+_BALANCED = 3  # times that the size of a state that starts at 0 is found beside those of the others
 _OTHER_UNITS = 10.0  # times as fast in units of the field's lengths as in those of its states
 _TELLING = 1e-2  # of the sum of the moduli: an error below which an exponent may be called 0
 _PASSES = 4  # two there and two back: two periods of an oscillation, slow or fast
@@ -135,7 +137,9 @@ class LyapunovSpectrum(Result):
         values = self.exponents.copy()  # those along the flow and along a torus are 0, where errors can tell
         zero = np.abs(values) <= self.error
         nearest = np.arange(len(values)) == np.abs(values).argmin()  # that along the flow
-        values[zero & (nearest | (self.error <= _TELLING * np.abs(values).sum()))] = 0.0
+        # where all are 0, as in a family of closed orbits, what grows by less than 1 % along the orbit counts
+        small = _TELLING * max(float(np.abs(values).sum()), 1.0 / self.span if self.span > 0.0 else 0.0)
+        values[zero & (nearest | (self.error <= small))] = 0.0
         sums = np.cumsum(values)
         held = np.flatnonzero(sums >= 0)
         if not len(held):
@@ -271,12 +275,12 @@ def lyapunov(
     field = unwrap(field, "lyapunov")
     x0 = _checked(field, x0, n_pieces, precision, budget, transient)
     without_lengths = field.frame.length is None and not has_exact_jacobian(field)
-    size = float(np.abs(x0).max())  # steps of differences for the Jacobian, until the orbit gives them
-    followed = CountedField(field, Region(x0 - size, x0 + size) if without_lengths and size > 0.0 else None)
+    size = _sizes(field, x0)  # steps of differences for the Jacobian, until the orbit gives them
+    followed = CountedField(field, Region(x0 - size, x0 + size) if without_lengths and x0.any() else None)
     jumps = ""
     try:
         with time_limit("lyapunov", max_seconds):
-            x, length, unit = _pieces(followed, x0, n_pieces, transient, budget)
+            x, length, unit = _pieces(followed, x0, size, n_pieces, transient, budget)
             if without_lengths:
                 followed = followed.within(Region(x.min(axis=0) - length, x.max(axis=0) + length))
             jumps = _jumps(followed, x, length)
@@ -321,26 +325,63 @@ def _checked(
 # -------------------------------------------------------------------- the orbit
 
 
+def _sizes(field: VectorField, x0: np.ndarray) -> np.ndarray:
+    """Sizes (d,) of the states at a start: that of the largest, or their own where the Jacobian asks for it.
+
+    A state may be small because it starts near 0, or for its unit. The Jacobian shows which: in sizes that
+    fit, its norm is a rate, in others it is larger by the ratio of the units. A state that starts at 0 is as
+    large as makes its row of the Jacobian as large as its column (balancing).
+    """
+    alike = np.full(len(x0), np.abs(x0).max() or 1.0)
+    if field.frame.length is not None or not x0.any():
+        return alike
+
+    def scaled(size: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.abs(sized(field, size).jacobian(x0)) * (size / size[:, None])
+
+    own = np.where(x0 != 0.0, np.abs(x0), alike)
+    for axis in np.tile(np.flatnonzero(x0 == 0.0), _BALANCED):
+        entries = scaled(own)
+        others = np.arange(len(x0)) != axis
+        row, column = np.linalg.norm(entries[axis, others]), np.linalg.norm(entries[others, axis])
+        rest = np.linalg.norm(entries[np.ix_(others, others)])
+        with np.errstate(all="ignore"):  # a column of 0 may be one of rounding: the row is then a rate
+            share = np.sqrt(row / column) if column > 0.0 else row / rest
+        own[axis] *= share if 0.0 < share < np.inf else 1.0
+    norms = [np.linalg.norm(scaled(size)) for size in (own, alike)]
+    fits = np.isfinite(norms[0]) and not norms[1] <= _OTHER_UNITS * norms[0]
+    return own if fits else alike
+
+
 def _pieces(
-    field: CountedField, x0: np.ndarray, n_pieces: int, transient: float | None, budget: int
+    field: CountedField,
+    x0: np.ndarray,
+    size: np.ndarray,
+    n_pieces: int,
+    transient: float | None,
+    budget: int,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Starts ``(n, d)`` of the pieces, the unit of each state ``(d,)``, and the orbit's own unit of time."""
-    x, unit = _own_unit(field, x0, budget)
+    x, unit = _own_unit(field, x0, size, budget)
     if transient is None:
         transient = _TRANSIENT * unit
     if transient > 0:
         x = _follow(field, x, np.array([0.0, transient]), budget)[-1]
     states = _follow(field, x, _SPACING * unit * np.arange(n_pieces + 1), budget)[1:]
-    return states, _lengths(field, states), unit
+    return states, _lengths(field, states, size), unit
 
 
-def _lengths(field: CountedField, states: np.ndarray) -> np.ndarray:
-    """The field's lengths (d,); where it has none, how far states (n, d) vary, or a share of their size."""
+def _lengths(field: CountedField, states: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """The field's lengths (d,); where it has none, how far states (n, d) vary, or a share of their size.
+
+    A state that rests at 0 has none: it is as large as the largest, in units of the sizes (d,) at the start.
+    """
     length = field.inner.frame.length
     if length is not None:
         return length
-    size = np.abs(states).max(axis=0)
-    size = np.where(size > _NOTHING * size.max(), size, size.max())  # a state that rests at 0 has none
+    size = np.abs(states).max(axis=0) / start
+    size = np.where(size > _NOTHING * size.max(), size, size.max()) * start
     length = np.maximum(states.std(axis=0), 1e-3 * size)
     return np.where(length > 0, length, 1.0)
 
@@ -355,14 +396,14 @@ def _jumps(field: CountedField, x: np.ndarray, length: np.ndarray) -> str:
     return described(found, field.inner.state_names, size) if found else ""
 
 
-def _own_unit(field: CountedField, x0: np.ndarray, budget: int) -> tuple[np.ndarray, float]:
+def _own_unit(field: CountedField, x0: np.ndarray, size: np.ndarray, budget: int) -> tuple[np.ndarray, float]:
     """A state further on, and the time in which the orbit moves by its own size."""
-    fastest = _fastest_rate(field, x0[None], _lengths(field, x0[None]))
+    fastest = _fastest_rate(field, x0[None], _lengths(field, x0[None], size))
     window = 10.0 / fastest if fastest > 0 else 1.0
     for _ in range(12):
         states = _follow(field, x0, np.linspace(0.0, window, 401), budget)[200:]
         spread = states.std(axis=0)
-        moves = spread > 1e-9 * _lengths(field, states)
+        moves = spread > 1e-9 * _lengths(field, states, size)
         speed = field(states)[:, moves] / spread[moves]
         with np.errstate(over="ignore"):
             unit = 1.0 / np.sqrt(np.mean(speed**2)) if moves.any() else window / 10.0
@@ -393,8 +434,10 @@ def _fastest_rate(field: VectorField, x: np.ndarray, length: np.ndarray) -> floa
 
 def _follow(field: CountedField, x0: np.ndarray, t: np.ndarray, budget: int) -> np.ndarray:
     steps = np.clip((budget - field.points) // STAGES, _FEWEST_STEPS, _MOST_STEPS)
-    # a field without a length of its own has that of the state
-    escape = 1e6 * max(1.0, float(np.abs(x0 / field.scales.length).max()))
+    # a field without a length of its own has that of the state, and a small one may grow to the largest
+    length = field.scales.length
+    room = float(length.max() / length.min()) if field.inner.frame.length is None else 1.0
+    escape = 1e6 * room * max(1.0, float(np.abs(x0 / length).max()))
     solution = integrate([field], x0[None], t, rtol=_RTOL, max_steps=int(steps), escape=escape)
     if solution.status[0] in FAILURES:
         raise _Failure(solution.status[0], _jumps_beside(field, solution.x[0]))

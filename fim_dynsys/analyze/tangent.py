@@ -33,7 +33,9 @@ class CountedField(VectorField):
 
     def __init__(self, inner: VectorField, region: Region | None = None) -> None:
         scales = inner.scales if region is None else scales_within(inner, region)
-        super().__init__(inner.dim, state_names=inner.state_names, scales=scales)
+        # without lengths, tolerances are those of `simulate`, relative to the start
+        known = None if region is None and inner.frame.length is None else scales
+        super().__init__(inner.dim, state_names=inner.state_names, scales=known)
         self.inner = inner
         self._differentiable = with_steps(inner, scales)
         self.points = 0

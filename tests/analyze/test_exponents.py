@@ -18,6 +18,11 @@ def test_equilibrium_has_the_real_parts_of_its_eigenvalues():
     assert found.divergence == pytest.approx(-2 * 0.1 - 0.4, abs=1e-9)
 
 
+def test_all_exponents_of_a_family_of_closed_orbits_are_zero():
+    found = lyapunov(CallableField(lambda x: np.stack([x[:, 1], -x[:, 0]], 1), 2), [1.0, 0.0], n_pieces=8)
+    assert found.dimension == 2.0
+
+
 def test_at_rest_on_a_saddle():
     """The orbit through a fixed point is that point: exponents 3 and -2, to the integrator's tolerance."""
     field = CallableField(lambda x: x @ np.array([[3.0, 0.0], [1.0, -2.0]]), 2)
@@ -198,6 +203,19 @@ def test_small_units_of_a_field_without_lengths_change_nothing(unit):
         return x * inwards + np.stack([-x[:, 1], x[:, 0]], axis=1)
 
     found = lyapunov(CallableField(circle, 2), [unit, 0.0], n_pieces=4, precision=0.02)
+    np.testing.assert_allclose(found.exponents, [0.0, -2.0], atol=0.02)
+
+
+@pytest.mark.parametrize("start", [[1.0, 0.1], [1.0, 0.0], [0.0, 0.1]])
+def test_exponents_of_states_whose_units_differ_by_eighteen_decades(start):
+    units = np.array([1e9, 1e-9])
+
+    def circle(x):
+        z = x / units
+        inwards = 1.0 - (z**2).sum(axis=1, keepdims=True)
+        return (z * inwards + np.stack([-z[:, 1], z[:, 0]], axis=1)) * units
+
+    found = lyapunov(CallableField(circle, 2), units * start, n_pieces=4, precision=0.02)
     np.testing.assert_allclose(found.exponents, [0.0, -2.0], atol=0.02)
 
 

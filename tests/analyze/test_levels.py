@@ -83,8 +83,10 @@ def test_sums_are_read_from_text():
     names = ["S", "E", "C[1]", "x y"]
     assert read_sum("S+2*E - C[1]", names, "me").tolist() == [1, 2, -1, 0]
     assert read_sum("-S + 0.5 E", names, "me").tolist() == [-1, 0.5, 0, 0]
+    assert read_sum("S + 2E - 3C[1]", names, "me").tolist() == [1, 2, -3, 0]
+    assert read_sum("0.5S+2x y", names, "me").tolist() == [0.5, 0, 0, 2]
     assert read_sum("x y", names, "me").tolist() == [0, 0, 0, 1]
-    for wrong in ("S*E", "S + Q", "", "2"):
+    for wrong in ("S*E", "S + Q", "", "2", "SE", "2Q", "2*3S"):
         with pytest.raises(ValueError, match="me: expected a sum of the states"):
             read_sum(wrong, names, "me")
 
@@ -201,6 +203,17 @@ def test_other_totals_stay_what_they_are_over_one():
     np.testing.assert_allclose(branch.x[:, [0, 2, 3]].sum(axis=1), 2.0, atol=1e-12)
     np.testing.assert_allclose(enzyme(branch.x), 0.0, atol=1e-8)
     assert found.conserved == ("E + C", "S + C + P = 2")
+
+
+def test_sums_are_found_beside_small_starts():
+    unit = 1e-9
+
+    def sirs(x, b):
+        s, i, r = (x / unit).T
+        return unit * np.stack([0.2 * r - b * s * i, b * s * i - i, i - 0.2 * r], axis=1)
+
+    found = analyze.continuation(FieldFamily.from_callable(sirs, 3, "b"), [unit, 0.0, 0.0], (0.5, 4.0))
+    assert [point.kind.name for point in found.bifurcations] == ["BRANCH_POINT"]
 
 
 def test_cycles_on_a_level():

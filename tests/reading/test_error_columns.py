@@ -115,3 +115,54 @@ def test_a_delta_beside_a_column_is_its_error_unless_it_has_both_signs(tmp_path)
     assert data.state_names == ("y",)
     data = Trajectories.from_file(written(tmp_path, "t,y,Δy", k, y, np.cos(k)))
     assert data.state_names == ("y", "Δy")
+
+
+PROFILES = [
+    "t," + ",".join(f"0.{k}" for k in range(1, 10)),
+    "t," + ",".join(f"p{k}" for k in range(1, 101)),
+    "t,p_0,p_100,p_500,p_900,p_1000",
+    "t,p5,p10,p25,p50,p75,p90,p95",
+    "t," + ",".join(f"q{k}%" for k in range(0, 101, 10)),
+]
+
+
+@pytest.mark.parametrize("header", PROFILES)
+def test_profiles_keep_all_columns(header, tmp_path):
+    names, k = header.split(",")[1:], np.arange(40)
+    columns = [20 * place / len(names) + np.cos(k / 6) for place in range(len(names))]
+    assert Trajectories.from_file(written(tmp_path, header, k, *columns)).state_names == tuple(names)
+
+
+@pytest.mark.parametrize("pair", ["lower,upper", "upper,lower", "pi_low,pi_high", "L10,U10"])
+def test_pairs_round_a_column_that_they_do_not_follow_are_states(pair, tmp_path):
+    k = np.arange(60)
+    low, high = 2 + np.cos(k / 6), 6 + np.sin(k / 7)
+    ends = (high, low) if pair.startswith("upper") else (low, high)
+    names = Trajectories.from_file(
+        written(tmp_path, f"t,pump,{pair}", k, 4 + (k // 10) % 2, *ends)
+    ).state_names
+    assert names == ("pump", *pair.split(","))
+
+
+def test_two_intervals_round_a_column_are_no_states(tmp_path):
+    k = np.arange(40)
+    y = 10 + np.cos(k / 6)
+    path = written(tmp_path, "t,y,lo80,hi80,lo95,hi95", k, y, y - 0.1, y + 0.1, y - 0.2, y + 0.2)
+    with pytest.warns(ReadingWarning, match="hi95 \\(uncertainty of y\\)"):
+        assert Trajectories.from_file(path).state_names == ("y",)
+
+
+def test_limits_of_each_trajectory_are_kept_beside_it(tmp_path):
+    k = np.arange(60)
+    first = k < 30
+    columns = (1 + k // 30, k % 30, 5 + np.cos(k / 6), np.where(first, 1, 2), np.where(first, 8, 9))
+    with pytest.warns(ReadingWarning, match="constant in each trajectory"):
+        data = Trajectories.from_file(written(tmp_path, "id,t,level,lower,upper", *columns), trajectory="id")
+    assert list(data.dataset["lower"].values) == [1, 2] and list(data.dataset["upper"].values) == [8, 9]
+
+
+@pytest.mark.parametrize("header, size", [("t,p,Δp", 300), ("t,E,ΔE", 0.5), ("t,13C,δ13C", 20)])
+def test_a_delta_that_is_not_small_is_a_state(header, size, tmp_path):
+    k = np.arange(40)
+    data = Trajectories.from_file(written(tmp_path, header, k, 3 + np.cos(k / 6), size * (2 + np.sin(k / 5))))
+    assert data.state_names == tuple(header.split(",")[1:])

@@ -171,8 +171,8 @@ def _sums(family: FieldFamily | VectorField, box: Region, p_range: tuple[float, 
 
 
 def _around(starts: np.ndarray, names: tuple[str, ...]) -> Region:
-    """A box round starts, for a family that knows of none."""
-    reach = max(1.0, float(np.abs(starts).max()))
+    """A box round starts, for a family that knows of none: beyond them by the largest state."""
+    reach = float(np.abs(starts).max()) or 1.0
     return Region(starts.min(axis=0) - reach, starts.max(axis=0) + reach, names)
 
 

@@ -208,6 +208,11 @@ class FixedPoints(Result):
         parts += [f"{share}unsupported by data"] if outside else []
         return f"{', '.join(parts)} in {self.region}"
 
+    @property
+    def without_derivatives(self) -> np.ndarray:
+        """Which have no eigenvalues as the field, which does not jump there, cannot be differenced."""
+        return (self.kind == Kind.INDETERMINATE) & np.isnan(self.eigenvalues).any(axis=1)
+
     def _notes(self) -> list[str]:
         if self.forcing:
             return [
@@ -233,6 +238,11 @@ class FixedPoints(Result):
         ):
             text += f"; level={{{self.conserved[0]!r}: ...}} finds those of one level"
         lost = [f"the field was not finite at {self.non_finite} of the seeds"] if self.non_finite else []
+        rough = int(self.without_derivatives.sum())
+        if rough:
+            lost.append(
+                f"no eigenvalues at {counted(rough, 'fixed point')}: no derivatives on all sides of it"
+            )
         missing = (
             "No standard errors: the field has no posterior of its own; n_draws=model.ensemble(64) takes "
             "them from fields that the model infers from resampled data or draws itself."

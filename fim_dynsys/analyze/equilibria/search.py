@@ -447,7 +447,7 @@ class Search:
         vanishing = singular[order] | (edge & (values == 0).any(axis=1))
         vanishing[vanishing] = ~self._are_simple(x[vanishing], jac[vanishing])
         kind = classify(values, vanishing, 1.0 / self.scales.time)
-        kind[self._undetermined(settled, vanishing, edge)] = Kind.INDETERMINATE
+        kind[self._undetermined(settled, vanishing, edge) | np.isnan(values).any(axis=1)] = Kind.INDETERMINATE
         jump = np.array([s is PointStatus.ON_JUMP for s in status], dtype=bool)
         values[jump], kind[jump] = np.nan, Kind.DEGENERATE
         ends = np.concatenate([self.ends_continuum[roots], np.zeros(len(still), dtype=bool)])[order]
@@ -499,12 +499,18 @@ class Search:
         return open_to
 
     def _spectra(self, x: np.ndarray, jac: np.ndarray, edge: np.ndarray) -> np.ndarray:
-        """Eigenvalues (n, d); at the domain's edge of one-sided derivatives, infinite where these grow."""
+        """Eigenvalues (n, d); at the domain's edge of one-sided derivatives, infinite where these grow.
+
+        NaN elsewhere without a Jacobian, as beside a root or a logarithm that steps of differences leave.
+        """
+        known = edge | np.isfinite(jac).all(axis=(1, 2))
         if not edge.any():
-            return eigen(jac, self.scales.length)[0]
+            values = np.full(jac.shape[:2], np.nan, dtype=complex)
+            values[known] = eigen(jac[known], self.scales.length)[0]
+            return values
         fine = self.meter.jacobian_beside(x[edge], self.scales.length)
         finer = self.meter.jacobian_beside(x[edge], self.scales.length, _FINER_FROM_EDGE)
-        jac = jac.copy()
+        jac = np.where(known[:, None, None], jac, 0.0)
         jac[edge] = np.where(np.isfinite(finer), finer, 0.0)
         values = eigen(jac, self.scales.length)[0]
         before = eigen(np.where(np.isfinite(fine), fine, 0.0), self.scales.length)[0]
@@ -512,6 +518,7 @@ class Search:
         values[edge] = np.where(grown, np.sign(values[edge].real) * np.inf + 0j, values[edge])
         fallen = _FALLS * np.abs(values[edge]) < np.abs(before)  # as those of x^1.5, which are 0 there
         values[edge] = np.where(fallen, 0.0, values[edge])
+        values[~known] = np.nan
         return values
 
     def _inside(self) -> tuple[np.ndarray, list[PointStatus]]:

@@ -16,7 +16,7 @@ from fim_dynsys.analyze.cycles.periodic import search_cycles
 from fim_dynsys.analyze.cycles.returns import ESCAPE
 from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.equilibria.points import fixed_points
-from fim_dynsys.analyze.equilibria.result import PointStatus
+from fim_dynsys.analyze.equilibria.result import FixedPoints, PointStatus
 from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
 from fim_dynsys.analyze.phase_space.capture import (
     QUARTERS,
@@ -29,6 +29,7 @@ from fim_dynsys.analyze.phase_space.capture import (
     Tube,
     recurrent_sets,
 )
+from fim_dynsys.analyze.phase_space.weak import WeakSink, weak_sink
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
@@ -44,6 +45,7 @@ from fim_dynsys.analyze.results import (
     state_labels,
     unwrap,
 )
+from fim_dynsys.analyze.settled import settled_jacobian
 from fim_dynsys.analyze.tangent import STAGES, CountedField
 from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import check_flags, check_positive, check_whole
@@ -77,6 +79,7 @@ _FOLLOWED = 2000.0
 _RECURRENT_SAMPLES = 10  # per time scale
 _RECURRENT_ROWS = 32  # trajectories that have arrived nowhere, in which recurrent sets are sought
 _SECOND_LOOKS = 3  # windows more after which sets that differ are taken to be several
+_STILL = 1e-3  # lengths in a time scale: slower is at rest, or on its way there
 _SLOWEST = 1e-9  # rate, by that of the field, at which a fixed point attracts: no slower one does so in time
 _POINT_BUDGET = 200_000  # field evaluations for the fixed points
 _OVERSAMPLED = (1, 8, 64, 512)  # times as many points as are wanted, of a box in which few states are real
@@ -138,6 +141,8 @@ class Basins(Result):
         Number of recurrent sets that proved transient, as their own paths left them; they are no attractors.
     reasons : tuple of str
         Why states may be undecided however long they are followed.
+    weak : tuple of int
+        Numbers of fixed points whose linear part is neutral, and to which paths wind in, as simulated.
     """
 
     drawn_by = "fim_dynsys.plot.basin:basin_image"
@@ -158,6 +163,7 @@ class Basins(Result):
     followed: float = 0.0
     transient: int = 0
     reasons: tuple[str, ...] = ()
+    weak: tuple[int, ...] = ()
 
     def _notes(self) -> list[str]:
         notes = super()._notes()
@@ -172,6 +178,8 @@ class Basins(Result):
         if self.transient:
             sets = counted(self.transient, "recurrent set")
             notes.append(f"{sets} proved transient: trajectories left for other attractors or the region.")
+        slow = "attracts more slowly than at any rate: its linear part is neutral, and paths wind in"
+        notes += [f"Attractor {number} {slow}." for number in self.weak]
         undecided = self.fractions[BasinLabel.UNDECIDED] or (self.labels == BasinLabel.UNDECIDED).any()
         notes += [f"Undecided: {reason}." for reason in self.reasons if undecided]
         early = self.t_max < 0.99 * _LONGEST_DECAYS * self.slowest_return  # 0.99: rounding of the default
@@ -408,10 +416,11 @@ def _labelled(
         region=region,
         out_of_steps=run.out_of_steps,
         t_max=run.t_max,
-        slowest_return=max(run.return_times.values(), default=0.0),
+        slowest_return=max((time for time in run.return_times.values() if time < np.inf), default=0.0),
+        weak=run.weak,
         followed=run.followed,
         transient=run.transient,
-        reasons=(*run.reasons, *_outside_domain(field, np.concatenate([sample, grid]))),
+        reasons=(*run.undecided(), *_outside_domain(field, np.concatenate([sample, grid]))),
         effort=Effort(n_sample + len(grid), 0, run.field.points, budget, run.exhausted),
         state_names=tuple(field.state_names),
         units=state_labels(field)[1],
@@ -472,16 +481,19 @@ class Labelling:
         self.stay_supported, self.budget = stay_supported, budget
         self.has_data = field.context is not None
         self.exhausted = False
-        self.out_of_steps = 0
+        self.out_of_steps = self.undefined = 0
+        self.open_ends: list[np.ndarray] = []
         self.attractors: list[Attractor] = []
         self.traps: list[Trap] = []
-        self.sinks: list[Sink] = []
+        self.sinks: list[Sink | WeakSink] = []
+        self.weak: tuple[int, ...] = ()
         self.slow: list[_Slow] = []
         self.return_times: dict[int, float] = {}
         self.followed, self.transient = 0.0, 0
         self.reasons: list[str] = []
         slowest = self._find_attractors()
-        decays = min(_LONGEST_DECAYS / self._slowest_rate(), 30.0 * _LONGEST * self.unit)
+        slow = np.inf if self.weak else _LONGEST_DECAYS / self._slowest_rate()
+        decays = min(slow, 30.0 * _LONGEST * self.unit)
         longest = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest, decays)
         self.t_max = longest if t_max is None else float(t_max)
         self.follow_for = _FOLLOWED * self.unit if t_max is None else self.t_max
@@ -507,7 +519,10 @@ class Labelling:
         elif at_zero.any():
             degenerate = counted(int(at_zero.sum()), "degenerate fixed point")
             self.reasons.append(f"{degenerate} may attract, but more slowly than at any rate")
-        for i in np.flatnonzero(attracting):
+        if points.without_derivatives.any():
+            self.reasons.append("fixed points without derivatives of the field on all sides may attract")
+        # by differences, terms like |v| v leave tiny rates of either sign
+        for i in np.flatnonzero(attracting & ~self._find_weak(roots, points)):
             sink = Sink(self.field, roots[i], np.delete(roots, i, axis=0), region)
             self.return_times[len(self.attractors)] = float(-1.0 / slowest[i])
             self._add(AttractorKind.FIXED_POINT, roots[i : i + 1], sink)
@@ -523,6 +538,23 @@ class Labelling:
             self.slow.append(_Slow(tube, decay / period, period))
             self._add(AttractorKind.CYCLE, orbit, tube)
         return cycles.period[cycles.stable].max(initial=0.0)
+
+    def _find_weak(self, roots: np.ndarray, points: FixedPoints) -> np.ndarray:
+        """Set traps for foci that are neutral to precision and attract; tells which roots these are."""
+        length, found = self.field.scales.length, np.zeros(len(roots), dtype=bool)
+        open_kinds = np.isin(points.kind[points.is_root], (Kind.CENTRE_LIKE, Kind.INDETERMINATE))
+        for i in np.flatnonzero(open_kinds & (self.field.dim == 2)):
+            gaps = np.linalg.norm((np.delete(roots, i, axis=0) - roots[i]) / length, axis=1)
+            room = 0.5 * min(gaps.min(initial=np.inf), float((self.region.size / length).min()))
+            jac = settled_jacobian(self.field, roots[i], length)
+            sink = weak_sink(self.field, roots[i], jac, length, room)
+            if sink is not None:
+                found[i] = True
+                self.weak += (len(self.attractors),)
+                self.return_times[len(self.attractors)] = np.inf
+                self._add(AttractorKind.FIXED_POINT, roots[i : i + 1], sink)
+                self.sinks.append(sink)
+        return found
 
     def _slowest_rate(self) -> float:
         return min((slow.rate for slow in self.slow), default=np.inf)
@@ -548,7 +580,30 @@ class Labelling:
             elapsed += window
             window = min(_GROWTH * window, _LONGEST_WINDOW * self.unit)
         self.bar.update(len(rows))
+        if not self.exhausted:
+            self.open_ends.append(x)
         return found, support
+
+    def undecided(self) -> list[str]:
+        """Why trajectories are undecided that were followed to their end, in words."""
+        reasons = list(self.reasons)
+        if self.undefined:
+            states = counted(self.undefined, "trajectory", "trajectories")
+            reasons.append(f"{states} came where the field is undefined")
+        x = np.concatenate([np.empty((0, self.field.dim)), *self.open_ends])
+        rate = np.linalg.norm(self.field(x) / self.field.scales.length, axis=1) * self.unit
+        still, outside = rate < _STILL, ~np.asarray(self.region.contains(x))
+        named = [
+            (still & outside, "came to rest outside the region"),
+            (still & ~outside, "hardly move at the end, as beside saddles or what attracts slowly"),
+            (~still, "still move after the time allowed"),
+        ]
+        for rows, end in named:
+            if rows.any() and (still[rows].all() or not reasons):
+                states = counted(int(rows.sum()), "trajectory", "trajectories")
+                place = ", ".join(f"{value:.4g}" for value in x[rows][0])
+                reasons.append(f"{states} {end}, as at ({place})")
+        return reasons
 
     def _follow(
         self, rows: np.ndarray, x: np.ndarray, window: float, found: np.ndarray, support: np.ndarray
@@ -583,6 +638,7 @@ class Labelling:
         short = (solution.status == Status.MAX_STEPS) & (solution.n_steps >= steps) & (affordable < most)
         short |= solution.status == Status.OUT_OF_TIME
         self.out_of_steps += int(((solution.status == Status.MAX_STEPS) & ~short).sum())
+        self.undefined += int((solution.status == Status.NON_FINITE).sum())
         # Where one was not followed to the end, its last state stands for the rest.
         path = np.where(np.isfinite(solution.x), solution.x, solution.x_stop[:, None])[:, 1:]
         return path, short | np.isin(solution.status, (Status.SUCCESS, Status.EVENT))
@@ -670,7 +726,7 @@ class Labelling:
             typical[found.members], owner[found.members] = found.typical, number
         everything, x = rows, paths[rows, -1]
         gone, left = np.zeros(len(paths), dtype=bool), np.zeros(len(sets), dtype=bool)
-        window, out_of_steps = _LONGEST_WINDOW * self.unit, self.out_of_steps
+        window, counts = _LONGEST_WINDOW * self.unit, (self.out_of_steps, self.undefined)
         end = min(self.t_max, elapsed + self.follow_for)
         while len(rows) and elapsed < end and self._affords():
             path, going = self._fly(x, window)
@@ -682,7 +738,7 @@ class Labelling:
             going &= ~ended & ~left[owner[rows]]
             rows, x = rows[going], path[going, -1]
             elapsed += window
-        self.out_of_steps = out_of_steps  # counts states of the image and the sample
+        self.out_of_steps, self.undefined = counts  # of states of the image and the sample
         self.transient += int(left.sum())
         if left.all():
             return []

@@ -105,6 +105,8 @@ class Manifolds(Result):
         The fixed points that `origin` and `limit` of the branches count.
     skipped : int
         Manifolds of more than one dimension, or along complex eigenvalues, that were left out.
+    rough : int
+        Fixed points whose manifolds were left out as the field has no derivatives beside them.
     """
 
     drawn_by = "fim_dynsys.plot.objects:manifolds"
@@ -112,6 +114,7 @@ class Manifolds(Result):
     branches: tuple
     fixed_points: FixedPoints
     skipped: int
+    rough: int = 0
 
     def __len__(self) -> int:
         return len(self.branches)
@@ -145,7 +148,10 @@ class Manifolds(Result):
     def _notes(self) -> list[str]:
         were = "was" if self.skipped == 1 else "were"
         left_out = f"{counted(self.skipped, 'manifold')} of more than one dimension {were} left out"
-        return [*([left_out] if self.skipped else []), *super()._notes()]
+        points = counted(self.rough, "fixed point")
+        rough = f"manifolds of {points} left out: the field has no derivatives on all sides of it"
+        notes = [*([left_out] if self.skipped else []), *([rough] if self.rough else [])]
+        return [*notes, *super()._notes()]
 
     def _variables(self) -> Variables:
         n, d = len(self), len(self.state_names)
@@ -269,7 +275,7 @@ def _followed(
     longest = _LONGEST * diagonal if longest is None else float(longest)
     if not spacing < longest:
         raise ValueError(f"manifolds: expected 0 < spacing < longest, got {spacing} and {longest}.")
-    launches, skipped = _launches(metered, found)
+    launches, skipped, rough = _launches(metered, found)
     # Rounding must not leave a last multiple of the spacing that is the end once more.
     t = np.append(np.arange(0.0, longest * (1.0 - 1e-9), spacing), longest)
     steps = max(1, budget // (STAGES * max(1, len(launches))))
@@ -285,6 +291,7 @@ def _followed(
         branches=tuple(branches),
         fixed_points=found,
         skipped=skipped,
+        rough=rough,
         effort=Effort(len(launches), 0, metered.points, budget, exhausted),
         **labels(field),
     )
@@ -301,25 +308,32 @@ class _Launch:
     residual: float
 
 
-def _launches(field: VectorField, found: FixedPoints) -> tuple[list[_Launch], int]:
-    """The starts of all branches, and how many manifolds are no curves."""
+def _launches(field: VectorField, found: FixedPoints) -> tuple[list[_Launch], int, int]:
+    """The starts of all branches, how many manifolds are no curves, how many points have no derivatives."""
     launches: list[_Launch] = []
-    skipped = 0
+    skipped, rough = 0, int(found.without_derivatives.sum())
     hyperbolic = (Kind.SADDLE, Kind.SADDLE_FOCUS, Kind.INDETERMINATE)
     signs = np.sign(found.eigenvalues.real)
     mixed = (signs.min(axis=1, initial=1) < 0) & (signs.max(axis=1, initial=-1) > 0)
     for i in (i for i, kind in enumerate(found.kind) if mixed[i] and kind in hyperbolic):
         jac = settled_jacobian(field, found.x[i], field.scales.length)
+        if not np.isfinite(jac).all():
+            rough += 1
+            continue
         values, vectors = np.linalg.eig(jac)
         for stable in (True, False):
             chosen = np.flatnonzero((values.real < 0) == stable)
             if len(chosen) > 1:
                 skipped += 1
                 continue
-            launches += _launch_pair(
-                field, found.x[i], jac, i, stable, values[chosen[0]].real, vectors[:, chosen[0]].real
+            pair = list(
+                _launch_pair(
+                    field, found.x[i], jac, i, stable, values[chosen[0]].real, vectors[:, chosen[0]].real
+                )
             )
-    return launches, skipped
+            usable = [launch for launch in pair if np.isfinite([*launch.x, launch.residual]).all()]
+            launches, rough = launches + usable, rough + (len(usable) < len(pair))
+    return launches, skipped, rough
 
 
 def _launch_pair(

@@ -144,6 +144,7 @@ def delay_embedding(
     check_whole("delay_embedding", 1, max_dim=max_dim, delay=1 if delay is None else delay)
     records = records_of(data, "delay_embedding", resample)
     names, number = records.names, records.number(state, "delay_embedding")
+    records.check_moving([number], "delay_embedding")
     series = records.state(number)
     shortest = min(map(len, series))
     information = mutual_information(series, min(_MOST_LAGS, max(2, int(_LONGEST * shortest))))

@@ -12,6 +12,7 @@ from fim_dynsys.wording import counted
 
 _DAY = IN_SECONDS["d"]
 _DATED = re.compile("dat(?!a[ _]time)|fecha|stamp|da?y|doy|tag|jour|yy|дата|日", re.IGNORECASE)
+_ERAS = re.compile("epoch|unix", re.IGNORECASE)  # columns that say since when they count
 _FORMS = (  # the first and the last date, the form, and whether only a column called date is read so
     (1900_01, 2100_12, "%Y%m", False),
     (1_01_01, 99_12_31, "%y%m%d", True),
@@ -196,7 +197,8 @@ def as_seconds(label: str, values: np.ndarray, stated: str, given: str, notes: N
         return None
     unit = unit_of_name(stated) or stated or unit_of_name(label)
     # A column called day or year may hold dates; one of milliseconds holds none.
-    if len(finite) == len(values) and not stated and unit in ("", "d", "month", "year"):
+    dated = unit in ("", "d", "month", "year") or (IN_SECONDS.get(unit, 1.0) >= 1.0 and are_dates(values))
+    if len(finite) == len(values) and not stated and dated:
         stamps = stamps_of(label, values)
         if stamps is not None:
             notes.decide("time: dates written as year, month, ... in one number; in seconds since the first")
@@ -225,6 +227,12 @@ def as_seconds(label: str, values: np.ndarray, stated: str, given: str, notes: N
             if not _are_stamps(label, finite, scale, name, unit, given, notes):
                 return None
             return (values - finite[0]).astype(np.float64) * scale
+    if low == finite[0] == 0 and len(finite) > 1 and not (stated or given):
+        for first, last, _, name in _UNIX:
+            if first <= finite[1:].min() and high < last and unit in ("", name):
+                notes.decide(
+                    f"{label!r} begins with 0 before what may be {name} since 1970 (delete that row)"
+                )
     return None
 
 
@@ -238,7 +246,7 @@ def _are_stamps(
     steps = np.diff(numbers) * scale
     steps = steps[steps > 0]
     recent = numbers.min() * scale >= _RECENT
-    close = not len(steps) or np.median(steps) < _SPARSE
+    close = not len(steps) or np.median(steps) < _SPARSE or _ERAS.search(label) is not None
     sure = bool((recent and (close or unit == name)) or np.all(steps % _MINUTE == 0))
     if unit not in ("", name):
         if sure and recent and numbers.min() * IN_SECONDS.get(unit, 0.0) > _NO_RECORD:

@@ -179,6 +179,9 @@ def _names_two(lines: Sequence[Line]) -> bool:
     """Whether two names stand above pairs of numbers, and no name with a unit, as ``Force, N``."""
     first = next(k for k, line in enumerate(lines) if _PAIR.fullmatch(line.text.strip()))
     names = splitter(",")(lines[first - 1].text) if first else []
+    # A sentence has a blank behind its comma, and so would the numbers below two names.
+    if ", " in lines[first - 1].text:
+        return False
     if len(names) != 2 or not all(names) or any(map(is_number, names)):
         return False
     return is_time_name(names[0]) or is_unit_name(names[0]) or not is_only_unit(names[1])

@@ -159,7 +159,7 @@ def _with_free_names(parts: Parts, notes: Notes) -> Parts:
     notes.say("; ".join(f"label {name!r} called {new!r}" for name, new in renamed.items()))
     units = parts.units
     if isinstance(units, Mapping):
-        units = {renamed.get(name, name): unit for name, unit in units.items()}
+        units = {name if name == "t" else renamed.get(name, name): unit for name, unit in units.items()}
     return replace(parts, coords={free[name]: values for name, values in coords.items()}, units=units)
 
 

@@ -11,6 +11,7 @@ from fim_dynsys.trajectories.parts import Parts
 from fim_dynsys.trajectories.reading import clocks, dates
 from fim_dynsys.trajectories.reading.columns import is_numeric, is_text, numbers_of
 from fim_dynsys.trajectories.reading.composed import with_months_as_numbers
+from fim_dynsys.trajectories.reading.limits import limits_of
 from fim_dynsys.trajectories.reading.numbers import begins_with_number, in_disguise, is_number
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.samples import thinned, without_repeats
@@ -45,16 +46,8 @@ _BOUNDS = re.compile(
     r"(?P<base>.+?)[ _.-]*(ci|\d\d ?%?)?[ _.-]*((?P<low>lower|low|lo|lwr|lcl)|upper|high|hi|upr|ucl)",
     re.IGNORECASE,
 )
-_LIMITS = re.compile(  # of an interval that states no quantity, or one by its level as `y_l95`
-    r"(?P<base>.*?)[ _.-]*(\d\d(\.\d+)? ?%?)?[ _.-]*(?P<ci>ci|cri|hdi|pi|conf(idence)?)?[ _.-]*"
-    r"((?P<low>lower|lwr|lcl|lcb|lo|low|l(?=\d\d))|upper|upr|ucl|ucb|hi|high|u(?=\d\d))"
-    r"(?P<rest>[ _.-]*(bound|limit|ci|\d\d ?%?)?(\.\d+)?)",
-    re.IGNORECASE,
-)
-_QUANTILE = re.compile(
-    r"(?P<base>.*?)[ _.-]*([qp]|quantile|percentile)?[ _.-]*(?P<level>\d+(\.\d+)?)[ _.]?%?", re.IGNORECASE
-)
-_WHOLE = (1.0, 100.0, 1000.0)  # what the levels of an interval add up to: 0.025, 2.5 or 025, and the other
+_DELTA = re.compile("δ", re.IGNORECASE)  # of an error, or of a change, a difference or a ratio of isotopes
+_SMALL = 0.1  # of the range of a column, that an error called Δ is at most
 _MEANS = ("mean", "avg", "average", "median")
 _MEAN = re.compile("|".join(_MEANS), re.IGNORECASE)
 _ERRORS_ALONE = re.compile(
@@ -142,7 +135,7 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
         units["t"] = times.unit
     names, units = _renamed(states, units, table.has_names, notes)
     for name, unit in options.units.items() if isinstance(options.units, Mapping) else ():
-        if name != "t" and units.get(name, unit) != unit:
+        if name != "t" and _spelled(units.get(name, unit)) != _spelled(unit):
             notes.decide(f"{name!r} in {units[name]} called {unit}, and not converted (units=)")
     per_trajectory = {name: values for name, values in coords.items() if len(runs) == len(values)}
     return Parts(
@@ -291,6 +284,7 @@ def _rest(
     units = {c: table.units.get(c, "") for c in remaining}
     counters = [c for c in remaining if _is_counter(frame, c, t, runs, timed and not units[c])]
     clocked = [c for c in remaining if times.columns and not clocks.may_be_temperature(c, units[c])]
+    limits = limits_of(frame[remaining])
     for name in remaining:
         if is_text(frame[name]) or dates.looks_dated(frame[name]):
             _check_label(name, frame[name])
@@ -306,7 +300,9 @@ def _rest(
             dropped[name] = "numbers of months or hours"
         elif _is_beside(numbers_of(frame[name])):
             dropped[name] = "filled in the first rows only"
-        elif (base := _error_of(name, frame[remaining])) is not None:
+        elif name in limits and _is_constant(numbers_of(frame[name]), runs):
+            constant.append(name)
+        elif (base := limits.get(name) or _error_of(name, frame[remaining])) is not None:
             dropped[name] = f"uncertainty of {base}"
         elif is_flag(name, numbers_of(frame[name])) and len(remaining) > 1:
             dropped[name] = "a flag"
@@ -374,14 +370,19 @@ def _error_of(name: str, frame: pd.DataFrame) -> str | None:
         if mean is not None or _SURE_ERRORS.match(name) is None:
             return mean
         return _measured_before(name, frame)
-    if (base := _bounded_by(name, frame) or _inside(name, frame)) is not None:
+    if (base := _bounded_by(name, frame)) is not None:
         return base
     if is_numeric(frame[name]) and np.nanmin(numbers_of(frame[name]), initial=0.0) < 0.0:
         return None  # components of velocities beside positions: x, u_x
     found = _ERRORS.fullmatch(name)
     base = (found["base"] or found["of"]).strip() if found else ""
     bases = {base.lower(), *(f"{base.lower()}{mark}{mean}" for mark in "_ ." for mean in _MEANS)}
-    return next((c for c in frame if c != name and c.lower() in bases), None)
+    measured = next((c for c in frame if c != name and c.lower() in bases), None)
+    if measured is not None and _DELTA.match(name):
+        numeric = is_numeric(frame[name]) and is_numeric(frame[measured])
+        small = numeric and _is_small(numbers_of(frame[name]), numbers_of(frame[measured]))
+        return measured if small else None
+    return measured
 
 
 def _bounded_by(name: str, frame: pd.DataFrame) -> str | None:
@@ -395,44 +396,9 @@ def _bounded_by(name: str, frame: pd.DataFrame) -> str | None:
     return base if len(above) and above.min() >= 0.0 and above.max() > 0.0 else None
 
 
-def _inside(name: str, frame: pd.DataFrame) -> str | None:
-    """The column that stands between a column and its partner in each row, as between ``lwr`` and ``upr``."""
-    values = {c: numbers_of(frame[c]) for c in frame if is_numeric(frame[c])}
-    partner = next((c for c in values if name in values and _are_a_pair(name, c)), None)
-    if partner is None:
-        return None
-    low, high = (name, partner) if np.nanmean(values[name]) < np.nanmean(values[partner]) else (partner, name)
-    columns = list(values)
-    place, base = columns.index(low), _base_of_limit(name)
-    # The nearest column before the limits, where they do not name it.
-    before = [c for c in (*columns[:place][::-1], *columns[place:]) if c not in (low, high)]
-    for column in before:
-        width = values[high] - values[low]
-        within = (values[low] <= values[column]) & (values[column] <= values[high]) | ~np.isfinite(width)
-        if (not base or base == column.lower()) and within.all() and np.nanmax(width) > 0.0:
-            return column
-    return None
-
-
-def _are_a_pair(one: str, other: str) -> bool:
-    """Whether two columns are called as the lower and the upper limit of one interval."""
-    for pattern in (_LIMITS, _QUANTILE):
-        a, b = pattern.fullmatch(one), pattern.fullmatch(other)
-        if a is None or b is None or a["base"].lower() != b["base"].lower():
-            continue
-        if pattern is _QUANTILE:
-            marked = all(re.search("[qp%]|\\.", found[0], re.IGNORECASE) for found in (a, b))
-            return one != other and marked and float(a["level"]) + float(b["level"]) in _WHOLE
-        # The lowest and the highest price of a day are no limits of an interval.
-        plain = not (a["base"] or a["ci"]) and {one.lower(), other.lower()} <= {"lo", "hi", "low", "high"}
-        return bool(a["low"]) != bool(b["low"]) and a["rest"] == b["rest"] and not plain
-    return False
-
-
-def _base_of_limit(name: str) -> str:
-    """The column that a limit names, in small letters; empty where it names none."""
-    found = _LIMITS.fullmatch(name) or _QUANTILE.fullmatch(name)
-    return found["base"].lower() if found else ""
+def _is_small(errors: np.ndarray, values: np.ndarray) -> bool:
+    """Whether errors are small beside the range of what they belong to, as no change of it is."""
+    return bool(np.nanmax(errors) <= _SMALL * (np.nanmax(values) - np.nanmin(values)))
 
 
 def _measured_before(name: str, frame: pd.DataFrame) -> str | None:
@@ -621,6 +587,11 @@ def _renamed(
     return tuple(names[name] for name in states), {
         names.get(name, name): unit for name, unit in units.items()
     }
+
+
+def _spelled(unit: str) -> str:
+    """A unit in letters that all keyboards have: uM for µM, degC for °C."""
+    return re.sub("[°º] ?", "deg", re.sub("[\u00b5\u03bc]", "u", unit))
 
 
 def _in_given_unit(table: Table, times: Times, options: Options, notes: Notes) -> Times:

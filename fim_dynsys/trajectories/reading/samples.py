@@ -23,7 +23,8 @@ def without_repeats(
         if u is not None:
             same &= np.concatenate([[False], _equal_rows(u[run[1:]], u[run[:-1]])])
         # A logger that stutters, or rows that are all doubled, and no slow quantity in a fast record.
-        if same.mean() <= 0.2 or (options.repeated is None and np.array_equal(same, again)):
+        doubled = options.repeated is None and np.array_equal(same, again)
+        if same.mean() <= 0.2 or (doubled and not clocks.looks_spread(t[run], x[run])):
             dropped += int(same.sum())
             run = run[~same]
         kept.append(run)

@@ -25,6 +25,11 @@ _LABELLED = re.compile(  # t15, day 3, 30 min: times in a header of subjects
     r"(?P<unit> ?(s|sec|min|h|hours?|d|days?|w|weeks?))?",
     re.IGNORECASE,
 )
+_PARTS_OF_YEARS = re.compile(  # months, weekdays, seasons and quarters
+    r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?|q[1-4]|"
+    r"spring|summer|autumn|fall|winter",
+    re.IGNORECASE,
+)
 _WORD = 2  # letters of what labels a time; d10 and h2 are sizes and heights as well
 _FEW_ROWS = 12  # of numbered subjects; more are samples
 _VARIABLES = 64  # rows of a table that may stand on its side
@@ -97,6 +102,7 @@ def _of_times_in_a_row(content: bytes, options: Options, notes: Notes) -> bytes 
     # Cycles are numbered above a row of times.
     says_unit = labels == 1 and (is_time_name(header[0]) or is_unit_name(header[0]))
     says_unit &= not may_be_temperature(header[0])
+    says_unit &= not all(map(_PARTS_OF_YEARS.fullmatch, called))  # the corner names the rows
     first = header[0] if says_unit or (any(map(is_time_name, called)) and header[0]) else "time"
     first += unit if of_subjects else ""
     columns = [[first, *times], *([name, *row[labels:]] for name, row in zip(called, rows, strict=True))]

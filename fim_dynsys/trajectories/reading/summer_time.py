@@ -1,11 +1,14 @@
 """Dates of clocks that are put forward and back by an hour twice a year."""
 
+import re
+
 import numpy as np
 import pandas as pd
 
 from fim_dynsys.trajectories.reading.options import Notes, refusal
 
 _HOUR = 3600.0  # seconds
+_WORLD = re.compile("utc|gmt|zulu", re.IGNORECASE)  # clocks that are never put forward
 _LEAST = 8  # samples in which a step shows to be the usual one
 _REGULAR = 0.9  # share of steps, at least, that are the usual one
 _ALIKE = 0.02  # of a step, by which a usual one may differ
@@ -39,7 +42,7 @@ def check_summer_time(label: str, stamps: np.ndarray) -> None:
 def check_skipped_hour(label: str, stamps: np.ndarray, notes: Notes) -> None:
     """Say that evenly spaced local dates (n,) skip one hour in the night in which summer time begins."""
     steps = np.diff(stamps) / np.timedelta64(1, "s")
-    if len(steps) < _LEAST:
+    if len(steps) < _LEAST or _WORLD.search(label):
         return
     usual = float(np.median(steps))
     near = _ALIKE * usual

@@ -11,6 +11,7 @@ from fim_dynsys.trajectories.reading.options import refusal
 
 _FAR = 5.0  # ranges of all other values that a code for missing ones is away from them
 _OTHER_SIGN = 1.0  # ranges of all other values, positive ones, that a -1 which stands for none is away
+_LARGE = 5.0  # times the size of a -1: nearer to zero, one is a value as often
 _OUTSIDE = 0.25  # ranges of all other values that a code which repeats itself is away from them
 _REPEATED = 3  # rows with a code, at least, for it to be questioned that near
 _CHOSEN = 8  # different values of a quantity that is set, at most
@@ -53,7 +54,7 @@ _CODES = frozenset(
 _REPEATED_CODES = _CODES | {88.0, 99.0, 99.9, 99.99, -9.9, -9.99}
 """Numbers that are values as often, but not where they repeat themselves outside of all others."""
 
-_SMALL_CODES = (0.0, -1.0)  # where they stand alone, and -1 among positive values only
+_SMALL_CODES = (0.0, -1.0)  # where they stand alone, and -1 among large positive values only
 
 
 _WRAPS = {(0.0, 23.0), (1.0, 24.0), (0.0, 59.0), (1.0, 12.0), (1.0, 365.0), (1.0, 366.0)}
@@ -114,7 +115,7 @@ def _least_gap(extreme: float, values: np.ndarray, rest: np.ndarray) -> float:
     is_code = _drops_out(values, extreme) if extreme in _SMALL_CODES else is_known
     far = _FAR
     if extreme == -1.0:
-        is_code, far = is_code and bool(rest.min() > 0.0), _OTHER_SIGN
+        is_code, far = is_code and bool(rest.min() > _LARGE), _OTHER_SIGN
     return far * max(float(np.ptp(rest)), 0.1 * float(np.abs(rest).max())) if is_code else np.inf
 
 

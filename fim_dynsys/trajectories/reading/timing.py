@@ -351,7 +351,8 @@ def _by_shape(
     stamped = [c for c in grown if c not in table.units and digits.are_dates(numbers[c])]
     if len(stamped) == 1:
         seconds = digits.as_seconds(stamped[0], numbers[stamped[0]], "", options.unit_of_time, notes)
-        return Times(np.asarray(seconds), "s", (stamped[0],))
+        if seconds is not None:
+            return Times(seconds, "s", (stamped[0],))
     counting = [c for c in grown if _counts(numbers[c], groups)]
     even = [c for c in grown if grown[c].even and c not in counting]
     if len(even) > 1 and all(np.array_equal(numbers[c], numbers[even[0]]) for c in even):

@@ -23,6 +23,16 @@ def test_crossings_of_a_rotation_in_closed_form():
     assert falling.points[:, 1] == pytest.approx(np.full(5, -w), abs=1e-7)
 
 
+def test_small_units_of_a_field_without_lengths_change_no_crossing():
+    unit = 1e-9
+
+    def van_der_pol(s):
+        return np.stack([s[:, 1], (1 - (s[:, 0] / unit) ** 2) * s[:, 1] - s[:, 0]], axis=1)
+
+    section = poincare(CallableField(van_der_pol, 2), [2 * unit, 0.0], (0, 0.0), n=8)
+    assert section.times[-1] - section.times[-2] == pytest.approx(6.663287, rel=1e-6)
+
+
 def test_tilted_plane_and_several_trajectories():
     """r' = r (1/2 - r^2), angle' = 2: the logarithmic form of r is solved exactly."""
     system = systems.get("hopf")

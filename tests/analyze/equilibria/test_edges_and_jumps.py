@@ -142,3 +142,24 @@ def test_changes_of_sign_on_the_line(f, box, zeros):
     """Newton's method does not reach vertical tangents; jumps and poles change the sign without a zero."""
     found = analyze.fixed_points(CallableField(f, 1), [box])
     assert np.sort(found.x.ravel()) == pytest.approx(zeros, abs=1e-9)
+
+
+def herd(x):
+    """Prey that defends itself as a herd: rates go like the root of its number, which is never negative."""
+    with np.errstate(invalid="ignore"):
+        root = np.sqrt(x[:, 0])
+    return np.stack([x[:, 0] * (1 - x[:, 0]) - root * x[:, 1], x[:, 1] * (0.5 * root - 0.3)], axis=1)
+
+
+@pytest.mark.parametrize("size", [1.2, 2.0])
+def test_points_without_derivatives_leave_the_others_found(size):
+    field, box = CallableField(herd, 2), [(0, size), (0, size)]
+    traced = analyze.manifolds(field, box)
+    known = traced.fixed_points
+    assert traced.rough >= 1 and "no derivatives" in str(traced) and len(traced) == 4
+    (inner,) = np.flatnonzero((known.x > 0.1).all(axis=1))
+    np.testing.assert_allclose(known.x[inner], [0.36, 0.384], atol=1e-9)
+    with np.errstate(invalid="ignore"):
+        found = analyze.basins(field, box, resolution=4, n_sample=16)
+    assert len(found.attractors) == 1
+    assert found.fractions[-3] == 0.0 or "undefined" in str(found)  # extinct in a finite time

@@ -6,6 +6,7 @@ import pytest
 from fim_dynsys import CallableField, Region, SymbolicField, Trajectories, systems
 from fim_dynsys.analyze.phase_space.basin import BasinLabel, basins
 from fim_dynsys.analyze.phase_space.capture import AttractorKind, Tube, recurrent_sets
+from fim_dynsys.analyze.phase_space.weak import weak_sink
 from fim_dynsys.simulation.solution import integrate
 
 
@@ -316,3 +317,39 @@ def test_closed_orbits_of_populations_are_no_attractors():
     image = basins(field, [(0, 3), (0, 3)], resolution=6, n_sample=32)
     assert len(image.attractors) == 0
     assert "trajectories go round in families of closed orbits" in str(image)
+
+
+def test_undecided_states_say_where_they_rest():
+    """A damped pendulum: some come to rest at the next hanging position, outside the region."""
+    pendulum = CallableField(lambda s: np.stack([s[:, 1], -np.sin(s[:, 0]) - 0.5 * s[:, 1]], axis=1), 2)
+    found = basins(pendulum, [(-4, 4), (-2, 2)], resolution=4, n_sample=16)
+    assert found.fractions[-3] > 0 and "came to rest outside the region, as at (" in str(found)
+
+
+def oscillator(force, scale=1.0):
+    """x'' = force(x, v), in some unit of x."""
+    return CallableField(lambda s: np.stack([s[:, 1], scale * force(*(s / scale).T)], axis=1), 2)
+
+
+@pytest.mark.parametrize(
+    ("force", "attracts"),
+    [
+        (lambda x, v: -x - 0.1 * v**3, True),
+        (lambda x, v: -np.where(x > 0, 4 * x, x) - 0.3 * np.abs(v) * v, True),
+        (lambda x, v: -x + 0.1 * v**3, False),
+        (lambda x, v: -x - 0.3 * x**2, False),
+        (lambda x, v: -np.where(x > 0, 4 * x, x), False),
+    ],
+)
+def test_foci_that_are_neutral_in_their_linear_part(force, attracts):
+    jac = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    for scale in (1.0, 1e6):
+        sink = weak_sink(oscillator(force, scale), np.zeros(2), jac, scale * np.ones(2), 1.0)
+        assert (sink is not None) is attracts
+
+
+def test_a_neutral_focus_that_attracts_is_an_attractor():
+    field = oscillator(lambda x, v: -x - 0.1 * v**3)
+    found = basins(field, [(-2, 2), (-2, 2)], resolution=2, n_sample=8)
+    assert found.weak == (0,) and found.fractions[0] == 1.0 and found.followed == 0.0
+    assert "more slowly than at any rate" in str(found)

@@ -338,7 +338,7 @@ def test_dimension_of_a_short_record_is_not_settled(t_end, settled):
     assert ("Not settled" in str(whole)) is not settled
 
 
-@pytest.mark.parametrize("measure", [correlation_dimension, zero_one_test])
+@pytest.mark.parametrize("measure", [correlation_dimension, delay_embedding, zero_one_test])
 def test_constant_records_are_refused_by_name(measure):
     with pytest.raises(ValueError, match=f"{measure.__name__}: expected states that change, got constant x0"):
         measure(np.ones(500))
