@@ -456,7 +456,8 @@ def _is_better(problem: Problem, one: Descent, other: Descent) -> bool:
         if same_place(one.theta[None], other.theta)[0]:
             return one.value < other.value
         slow = slowest(problem, [one.theta, other.theta])
-        return bool(slow[0] and not slow[1]) and prefers_slow(problem)
+        if not slow.all():
+            return bool(slow[0]) and prefers_slow(problem)
     return one.value < other.value
 
 

@@ -133,7 +133,7 @@ class FitInfo:
         # from positions alone functions are not sought, and no rival shows what a polynomial stands for;
         # where one state is the rate of another in all rivals, these share the terms that are left
         alike = bool(self.inference.positions or self.inference.rates)
-        agreed = exact if apart is None or alike else apart < _AGREED
+        agreed = exact if apart is None else apart < _AGREED and (exact or not alike)
         as_noise = exact or (self.residual_over_noise or 0.0) < _SYSTEMATIC
         sound = self.to_precision is not False and not self.inference.scarce
         sound &= not self.inference.undetermined or self.inference.given

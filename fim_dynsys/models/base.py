@@ -702,12 +702,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 DataWarning,
             )
         if self.field_.fit_info.problems:
-            constrained = getattr(self, "knowledge", None) is not None
-            wrong = "The constraints may be wrong: compare a fit without them. " if constrained else ""
             warn(
                 f"{self._caller}.{method}: the field does not describe the data: "
-                f"{'; '.join(self.field_.fit_info.problems)}. {wrong}See field_.fit_info; {self._remedy} may "
-                "help.",
+                f"{'; '.join(self.field_.fit_info.problems)}. See field_.fit_info; {self._remedy} may help.",
                 FitWarning,
             )
             return

@@ -33,7 +33,7 @@ def with_relations(
     found = relations(order.whole(path)[:, states], names)
     if not found:
         return inference
-    multiples = "its multiples" if len(found) == 1 and "=" in found[0] else "their multiples"
+    multiples = "its multiples" if len(found) == 1 else "their multiples"
     note = f"{' and '.join(found)} along the data, so {multiples} are not determined"
     return replace(inference, undetermined=tuple(found)).noting(note)
 

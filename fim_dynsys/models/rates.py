@@ -411,7 +411,7 @@ def confirmed_by_rates(
     the samples alone are no rivals.
     """
     info = field.fit_info
-    if info.trust is not Trust.LOW or not isinstance(field, DictionaryField):
+    if info.trust is not Trust.LOW or not isinstance(field, DictionaryField) or info.to_precision is False:
         return info
     pairs = [np.concatenate([x, v], axis=1) for (_, x), v in zip(trajectories.arrays(), rates, strict=True)]
     stacked = np.concatenate(pairs)
@@ -421,6 +421,8 @@ def confirmed_by_rates(
         left = np.mean((field(states) - measured) ** 2, axis=0)
     if not (left <= _CONFIRMED * spread).all() or len(measured) * field.dim < _FREE * field.complexity:
         return info
+    if all(_show(t, x, v) for (t, x), v in zip(trajectories.arrays(), rates, strict=True)):
+        return info  # where differences of the samples are as good as the rates, so are paths
     explained = 1.0 - float(np.max(left / np.maximum(spread, 1e-300)))
     facts = replace(info.inference, elsewhere=None)
     if info.problems:
@@ -428,6 +430,15 @@ def confirmed_by_rates(
             f"its path does not follow samples so far apart; the rates have R2 {explained:.3g}"
         )
     return replace(info, problems=(), inference=facts)
+
+
+def _show(t: np.ndarray, x: np.ndarray, rates: np.ndarray) -> bool:
+    """Whether samples (n, d) are so near each other that their differences are the rates (n, d)."""
+    rows = np.isfinite(np.concatenate([x, rates], axis=1)).all(axis=1)
+    if rows.sum() < 3:
+        return False
+    apart = np.gradient(x[rows], t[rows], axis=0) - rates[rows]
+    return bool((np.mean(apart**2, axis=0) <= _CONFIRMED * rates[rows].var(axis=0)).all())
 
 
 @dataclass(frozen=True)

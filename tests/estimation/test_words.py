@@ -44,11 +44,6 @@ def test_texts_that_are_no_expressions_get_hints(text, hint):
         parse(text)
 
 
-def test_a_repeated_letter_is_asked_about():
-    with pytest.warns(DataWarning, match="cc is taken to be a parameter"):
-        load("equations", expressions={"c": "-k*cc"}, n_starts=2).fit(Y, T, feature_names=["c"])
-
-
 def test_a_dose_at_an_unknown_time_gets_a_hint():
     model = load("equations", expressions={"c": "-k*c"}, doses=[("T", "c", 2.0)])
     with pytest.raises(ValueError, match="short infusion"):

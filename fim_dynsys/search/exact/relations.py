@@ -52,7 +52,7 @@ def relations(path: np.ndarray, state_names: Sequence[str]) -> list[str]:
                 return []
             found = np.where(shows, found, 0.0)
             if np.count_nonzero(found, axis=1).max() > _LONGEST:
-                return [f"polynomial equations of degree {degree} hold between the states"]
+                return [f"a polynomial equation of degree {degree} holds between the states"]
             return [_text(row, dictionary, state_names) for row in found / units]
     return []
 
