@@ -43,5 +43,5 @@ def test_long_relations_are_not_written_out():
     x, y = np.cos(T), np.sin(T)
     a, b = x + 0.3 * y, y - 0.2 * x + 0.7
     assert relations(np.stack([a, b], axis=1), ["x", "y"]) == [
-        "polynomial equations of degree 2 hold between the states"
+        "a polynomial equation of degree 2 holds between the states"
     ]
