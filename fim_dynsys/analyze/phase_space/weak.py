@@ -8,7 +8,7 @@ from fim_dynsys.fields.frame import Scales
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
-_TURNS = 10
+_TURNS = 10  # that paths are followed: a drift of 1e-7 a turn then shows beside errors of the integration
 _RADII = np.geomspace(1e-3, 1.0, 10)  # of the distance to the next object: cubic terms then fall by 1e-6
 _RTOL = 1e-10  # closed orbits then close to 1e-8 after ten turns
 _CHANGED = 1e-6  # logarithm of a distance over all turns, by which a path comes nearer, a hundred errors

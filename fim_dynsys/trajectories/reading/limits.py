@@ -24,7 +24,7 @@ _QUANTILE = re.compile(
 # Of q2.5 and q97.5, q0.05 and q0.95, q025 and q975; p1 and p99, p_100 and p_900 are places of a profile.
 _LEVELS = {(low, 100 - low) for low in (2.5, 5.0, 10.0, 25.0)} | {(25.0, 975.0)}
 _LEVELS |= {(low, 1 - low) for low in (0.025, 0.05, 0.1, 0.25)}
-_MEDIANS = (0.5, 50.0, 500.0)
+_MEDIANS = (0.5, 50.0, 500.0)  # levels of the median: as shares, in per cent, and without the point of 50.0
 _PAIRS = 2  # intervals round one column, at most, as of 50 % and 95 %; more are a profile
 _FOLLOWS = 0.9  # correlation of a column with the middle of limits that do not say what they are
 _OFF_MIDDLE = 0.2  # of the width of an interval, by which such a column may vary beside the middle
