@@ -283,7 +283,7 @@ def refined(fit: Fit | None, problem: Problem, starts: Sequence[np.ndarray]) -> 
     coarse = coarse_tolerance(problem)
     searches = [descend(problem.objective, theta, coarse, _LAST, decrement=_SEARCHED) for theta in starts]
     found = _polished(problem, [s for s in searches if np.isfinite(s.value)])
-    if found is None or (fit is not None and not _is_better(problem, found, fit.descent)):
+    if found is None or (fit is not None and not is_better(problem, found, fit.descent)):
         return fit
     return _replaced(fit, problem, found, len(problem.runs))
 
@@ -292,7 +292,7 @@ def without_named_starts(
     problem: Problem, shown: Sequence[np.ndarray] | None, n_starts: int, seed: int
 ) -> Fit | None:
     """The best fit from no starts that the user named, in the coordinates of the problem; None for none."""
-    if all(p.otherwise is None for p in problem.space.parameters):
+    if not problem.has_named_starts:
         return None
     parameters = tuple(p if p.otherwise is None else p.otherwise for p in problem.parameters)
     runs = [replace(run, guess=run.measured) for run in problem.runs]
@@ -309,11 +309,6 @@ def without_named_starts(
     return replace(
         found, problem=problem, descent=descent, starts=moved(found.starts), ends=moved(found.ends)
     )
-
-
-def better_of(fit: Fit, other: Fit) -> Fit:
-    """The first of two fits of one problem, unless the second is better."""
-    return other if _is_better(fit.problem, other.descent, fit.descent) else fit
 
 
 def is_slower(fit: Fit, other: Fit) -> bool:
@@ -387,7 +382,7 @@ def joined(fit: Fit, starts: Sequence[np.ndarray], searches: list[Descent]) -> F
     best = _polished(fit.problem, [s for s in searches if np.isfinite(s.value)])
     return replace(
         fit,
-        descent=fit.descent if best is None or not _is_better(fit.problem, best, fit.descent) else best,
+        descent=fit.descent if best is None or not is_better(fit.problem, best, fit.descent) else best,
         values=np.append(fit.values, [s.value for s in searches]),
         outcomes=(*fit.outcomes, *(s.outcome for s in searches)),
         starts=np.vstack([fit.starts, *starts]),
@@ -450,7 +445,7 @@ def resumed(problem: Problem, theta: np.ndarray) -> Fit:
     return _replaced(None, problem, descend(problem.objective, theta, TOLERANCE, 0), len(problem.runs))
 
 
-def _is_better(problem: Problem, one: Descent, other: Descent) -> bool:
+def is_better(problem: Problem, one: Descent, other: Descent) -> bool:
     """Whether a minimum fits better than another one, or as well and is no alias of it."""
     if len(one.theta) == len(other.theta) and abs(one.value - other.value) <= SAME:
         if same_place(one.theta[None], other.theta)[0]:
@@ -486,14 +481,13 @@ def _polished(problem: Problem, searches: list[Descent]) -> Descent | None:
         slow = slowest(problem, [s.theta for s in fine])
         fine = [s for s, is_slow in zip(fine, slow, strict=True) if is_slow]
     parameters = objective.space.parameters
-    named = np.array([bool(p.otherwise and p.start) for p in parameters])
-    counted = named if named.any() else np.ones(len(parameters), dtype=bool)
-    log_size = np.log([abs(p.start) if p.otherwise and p.start else p.size for p in parameters])
+    named = [abs(p.start) if p.otherwise and p.start else np.nan for p in parameters]
+    log_size = np.log(objective.space.size if np.isnan(named).all() else named)
 
     def unlikely(s: Descent) -> float:
         """How far from named starts and natural sizes: what decides between minima that fit alike."""
         value = np.abs(objective.space.natural(s.theta))
-        return float(np.sum((np.log(np.maximum(value, 1e-300)) - log_size)[counted] ** 2))
+        return float(np.nansum((np.log(np.maximum(value, 1e-300)) - log_size) ** 2))
 
     return min(fine, key=unlikely)
 
@@ -593,8 +587,7 @@ def _by_pieces(
         begun = problem.space.inside(found.theta) if len(found.theta) == len(problem.space) else None
         if begun is not None:
             fine = descend(problem.objective, begun, TOLERANCE, _LAST)
-            better = np.isfinite(fine.value) and (whole is None or _is_better(problem, fine, whole.descent))
-            if better:
+            if np.isfinite(fine.value) and (whole is None or is_better(problem, fine, whole.descent)):
                 return _replaced(whole, problem, fine, len(problem.runs))
         return whole
     if whole is not None and not _worse(whole.descent, found, least):

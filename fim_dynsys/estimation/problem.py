@@ -118,6 +118,11 @@ class Problem:
         """What is expected of the observables."""
         return program(self.seen, self.states, self.inputs, self._local)
 
+    @property
+    def has_named_starts(self) -> bool:
+        """Whether the user named where a number, or a first state, begins."""
+        return any(p.otherwise is not None for p in self.space.parameters)
+
     def first_name(self, state: int, run: int) -> str:
         """Name of an estimated first state."""
         number = f"[{run}]" if len(self.runs) > 1 else ""

@@ -39,7 +39,7 @@ class Ridge:
     roots : array (p, q - 1, q - 1)
         Of the covariances of the others.
     is_open : (bool, bool)
-        Whether the likelihood bounds the number neither below nor above, by 95 % intervals.
+        Whether the likelihood does not bound the number below, and above, by 95 % intervals.
     """
 
     number: int

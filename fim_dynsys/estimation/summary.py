@@ -568,9 +568,9 @@ def _alternatives(problem: Problem, fit: Fit) -> tuple[str, ...]:
             continue  # a flat end, no minimum
         far = np.abs(natural - fit.natural) > _OTHER * errors
         apart = far & (np.abs(theta - best.theta) > _ELSEWHERE * np.maximum(np.abs(best.theta), 1.0))
-        if not slowest(problem, [best.theta, theta])[1]:
-            continue  # an alias
-        if (apart & ~vague).any() and not any(same_place(theta[None], own)[0] for own in kept):
+        if not (apart & ~vague).any() or any(same_place(theta[None], own)[0] for own in kept):
+            continue
+        if slowest(problem, [best.theta, theta])[1]:  # no alias
             kept.append(theta)
             values = ", ".join(f"{name} = {v:.3g}" for name, v in zip(space.names, natural, strict=True))
             found.append(f"({values})")

@@ -28,11 +28,9 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.constraints_applied import honoured
-from fim_dynsys.models.exact_fields import with_relations
+from fim_dynsys.models.exact_fields import exact_answer
 from fim_dynsys.models.fim_ode.own import FIMODE, MIN_OBSERVATIONS, n_used
 from fim_dynsys.models.members import bounded_members, check_members
-from fim_dynsys.models.orbits import noting_one_orbit
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import samples_of, with_outliers_of
 from fim_dynsys.models.question import Question
@@ -458,16 +456,10 @@ class Auto(SearchedModel):
         if not found.exact_models:
             question = replace(question, knowledge=found.constraints)
             return question.answer(shown, said, facts, search)
-        facts = with_relations(
-            question.facts(facts, search), found.exact_models[k], search.observations, order
+        field, known = exact_answer(
+            found.exact_models[k], search.observations, question, said, question.facts(facts, search)
         )
-        found_field = member.field(search.observations, order.trajectories, said, facts)
-        degree = search.dictionary.degree
-        field = honoured(order.field(found_field, question.context), question.knowledge, degree)
-        field = noting_one_orbit(field, question.context)
-        assert isinstance(field, DictionaryField)  # of samples without inputs
-        free = order.free(member.dictionary, member.free)
-        errors = partial(exact_errors, free=free, knowledge=question.knowledge, degree=degree)
+        errors = partial(exact_errors, **known)
         return FittedField.of(field, errors if shown.refined else None)
 
     @property

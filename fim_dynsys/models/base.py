@@ -75,7 +75,7 @@ from fim_dynsys.models.relative import checked_names, over_decades, relative_err
 from fim_dynsys.models.scarcity import noting_few_samples, noting_gaps, scarcity
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.models.trust import Rivals, deviation_by_errors, deviation_elsewhere, together
-from fim_dynsys.models.unseen_switches import stretches, switch_between_samples, switch_early
+from fim_dynsys.models.unseen_switches import Intervals, stretches
 from fim_dynsys.regression.criteria import Known
 from fim_dynsys.saved import (
     FIELD_CLASSES,
@@ -476,14 +476,16 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         parts = stretches(trajectories)
         if parts is None:
             return field, trajectories
-        shown = switch_between_samples(field, trajectories)
+        seen = Intervals.of(field, trajectories)
+        shown = seen is not None and seen.meet_within()
         if not shown and field.fit_info.inference.judge is Judge.EXACT:
             return field, trajectories
         # a field of noisy samples may make up for switches by terms that are not there
         other = copy(self)
         again = other._inferred_with(parts, None, {})
         assert isinstance(again, DrivenField)  # as the first
-        if not ((shown and switch_between_samples(again, trajectories)) or switch_early(again, trajectories)):
+        seen = Intervals.of(again, trajectories)
+        if seen is None or not ((shown and seen.meet_within()) or seen.are_early()):
             return field, trajectories
         vars(self).update(vars(other))  # what the model keeps of a search
         fact = f"inputs switch between samples: {len(parts) - len(trajectories)} such gaps are left out"

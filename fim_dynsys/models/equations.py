@@ -23,9 +23,9 @@ from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.estimation.facts import negative_states, with_facts
 from fim_dynsys.estimation.fits import (
     Fit,
-    better_of,
     fit_problem,
     held_at_zero,
+    is_better,
     is_slower,
     refined,
     restarted,
@@ -482,17 +482,19 @@ class EquationsModel(EstimatedModel):
                 f"{self._caller}: expected equations that can be integrated for some values of {names}"
                 f"{positive}, got none; give start={{name: value}} or bounds.{remedy}"
             )
-        turns, slower = turns_between_samples(fit.problem, fit.descent.theta, frequencies), None
-        doubtful = _is_doubtful(summary)
-        if turns or doubtful:  # the starts that the user named may have led astray
+        turns, slower, doubtful = 0.0, None, _is_doubtful(summary)
+        if problem.has_named_starts:  # which may have led astray
+            turns = turns_between_samples(fit.problem, fit.descent.theta, frequencies)
+        if problem.has_named_starts and (turns or doubtful):
             n_starts = self.n_starts if doubtful else min(self.n_starts, _OTHERS)
             other = without_named_starts(problem, described.shown, n_starts, self.seed)
             if other is not None and np.isfinite(other.descent.value):
-                again = summarise(described, other)
-                whole = fit.problem is problem
-                if better_of(fit, other) is other if whole else _rank(again) < _rank(summary):
-                    fit, summary = other, again
-                elif whole and is_slower(fit, other):
+                if fit.problem is not problem:  # of pieces, whose objective is another one
+                    again = summarise(described, other)
+                    fit, summary = (other, again) if _rank(again) < _rank(summary) else (fit, summary)
+                elif is_better(problem, other.descent, fit.descent):
+                    fit, summary = other, summarise(described, other)
+                elif is_slower(fit, other):
                     slower = other
         if fit.problem is problem and (at_zero := held_at_zero(fit)) is not fit:
             fit, described = at_zero, replace(described, problem=at_zero.problem)

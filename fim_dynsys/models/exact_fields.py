@@ -12,12 +12,11 @@ from fim_dynsys.fields.posterior import LawField
 from fim_dynsys.models.constraints_applied import honoured
 from fim_dynsys.models.orbits import noting_one_orbit
 from fim_dynsys.models.ordering import CanonicalOrder
+from fim_dynsys.models.question import Question
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.exact.models import ExactModel
 from fim_dynsys.search.exact.relations import relations
-from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.standard_errors import exact_roots
-from fim_dynsys.trajectories.container import Trajectories
 
 
 def with_relations(
@@ -38,24 +37,30 @@ def with_relations(
     return replace(inference, undetermined=tuple(found)).noting(note)
 
 
+def exact_answer(
+    model: ExactModel,
+    observations: Observations,
+    question: Question,
+    report: dict[str, Any],
+    inference: Inference,
+) -> tuple[DictionaryField, dict[str, Any]]:
+    """The field of an exact model in the units of its context, and what `exact_roots` is to know of it."""
+    item, order, degree = model.item, question.order, question.search.dictionary.degree
+    known = with_relations(inference, model, observations, order)
+    given = order.field(item.field(observations, order.trajectories, report, known), question.context)
+    field = noting_one_orbit(honoured(given, question.knowledge, degree), question.context)
+    assert isinstance(field, DictionaryField)  # exact models are of samples without inputs
+    free = order.free(item.dictionary, item.free)
+    return field, {"free": free, "knowledge": question.knowledge, "degree": degree}
+
+
 def exact_field(
     model: ExactModel,
     observations: Observations,
-    order: CanonicalOrder,
-    context: Trajectories,
+    question: Question,
     report: dict[str, Any],
     inference: Inference,
-    knowledge: Knowledge | None = None,
-    degree: int = 0,
 ) -> LawField:
-    """The field of an exact model in the units of its context, with the posterior of the fit and a report.
-
-    ``knowledge`` is what it was searched with, of monomials up to ``degree``.
-    """
-    item = model.item
-    known = with_relations(inference, model, observations, order)
-    given = order.field(item.field(observations, order.trajectories, report, known), context)
-    field = noting_one_orbit(honoured(given, knowledge, degree), context)
-    assert isinstance(field, DictionaryField)  # exact models are of samples without inputs
-    free = order.free(item.dictionary, item.free)
-    return LawField.of(field, partial(exact_roots, free=free, knowledge=knowledge, degree=degree))
+    """The same with the posterior of the fit."""
+    field, known = exact_answer(model, observations, question, report, inference)
+    return LawField.of(field, partial(exact_roots, **known))

@@ -17,7 +17,7 @@ from fim_dynsys.errors import DataWarning, IgnoredInputWarning, real_array, warn
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.models.input_functions import evaluated, with_function
 from fim_dynsys.models.switching import early_switches
-from fim_dynsys.models.unseen_switches import switch_between_samples, switch_early
+from fim_dynsys.models.unseen_switches import Intervals
 from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.inputs import curves
 from fim_dynsys.trajectories.container import Trajectories, concatenate
@@ -170,10 +170,8 @@ def held(caller: str, trajectories: Trajectories, field: DrivenField) -> list[st
     early = early_switches(seen, trajectories.input_arrays(), trajectories.hold) if states else None
     columns = (field.state_names, field.input_names)
     observed = columns == (trajectories.state_names, trajectories.input_names)
-    by_field = early is None and observed and not positions
-    by_field = by_field and any(
-        shows(field, trajectories) for shows in (switch_between_samples, switch_early)
-    )
+    known = Intervals.of(field, trajectories) if early is None and observed and not positions else None
+    by_field = known is not None and (known.meet_within() or known.are_early())
     if early is not None or by_field:
         bend = "" if early is None else f" {early:.1g} of a gap"
         warn(

@@ -13,7 +13,6 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.inference import Inference, Judge
 from fim_dynsys.fields.posterior import LawField
-from fim_dynsys.fields.terms import union
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.equations import EquationsModel
 from fim_dynsys.models.exact_fields import exact_field
@@ -161,16 +160,7 @@ class SymbolicModel(SearchedModel):
             "free_numbers": order.free(best.dictionary, best.free),
         }
         facts = question.facts(Inference(Judge.EXACT, noise=assumed(question.errors)), question.search)
-        return exact_field(
-            models[0],
-            question.search.observations,
-            order,
-            question.context,
-            report,
-            facts,
-            question.knowledge,
-            question.search.dictionary.degree,
-        )
+        return exact_field(models[0], question.search.observations, question, report, facts)
 
     def _candidates(
         self, question: Question, effort: Effort, others: Sequence[Candidate] = ()
@@ -242,12 +232,8 @@ class SymbolicModel(SearchedModel):
         coefficients = coefficients[:, : observations.dim]
         free = report["free_numbers"]
         if known is not None:
-            given = coefficients
-            terms, (_, rows) = union([search.dictionary, terms])
-            coefficients = np.zeros((len(terms), observations.dim))
-            coefficients[rows] = given
+            terms, rows, known, coefficients = search.restricted(terms, coefficients)
             free = [(int(rows[term]), slot, number) for term, slot, number in free]
-            known = known.extended(search.dictionary, terms)
         origin = Origin(Stage.GIVEN)
         start = Candidate(coefficients, observations.start, terms, origin, restriction=known).in_use(free)
         model, fit = refine(observations, start, observations.path)

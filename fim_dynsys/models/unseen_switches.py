@@ -35,48 +35,21 @@ _SHORTEST = 3  # samples of a stretch that is kept
 _KEPT = 0.75  # of the samples in such stretches, at least
 
 
-def switch_between_samples(field: DrivenField, trajectories: Trajectories) -> bool:
-    """Whether held inputs switch at other times than those of the samples, as far as a field shows it.
+class Intervals(NamedTuple):
+    """Intervals between samples, and how paths of a field from both ends miss each other there.
 
     From each sample the field is followed to the next, and back from that with its inputs. At samples the
     first path misses by the errors of samples and field alone. Where an input switches in between, the two
     paths meet at that time.
-
-    Parameters
-    ----------
-    field : DrivenField
-        Fitted to them.
-    trajectories : Trajectories
-        With inputs.
     """
-    known = _Intervals.of(field, trajectories)
-    return known is not None and known.meet_within()
-
-
-def switch_early(field: DrivenField, trajectories: Trajectories) -> bool:
-    """The same from all switches in one direction together, which noise hides less.
-
-    Parameters
-    ----------
-    field : DrivenField
-        That does not make up for such switches, as one fitted to `stretches`.
-    trajectories : Trajectories
-        With inputs.
-    """
-    known = _Intervals.of(field, trajectories)
-    return known is not None and known.are_early()
-
-
-class _Intervals(NamedTuple):
-    """Intervals between samples, and how paths from both ends miss each other there."""
 
     apart: np.ndarray  # (`_STEPS` + 1, k, d) differences at equal parts of each
     beside: np.ndarray  # (2, k, d) what paths miss at the ends of the intervals before and behind switches
     changes: np.ndarray  # (k, m) signs of the changes of inputs that switch there; 0: none
 
     @classmethod
-    def of(cls, field: DrivenField, trajectories: Trajectories) -> "_Intervals | None":
-        """Those of trajectories, in standard deviations; None where there are too few of either kind."""
+    def of(cls, field: DrivenField, trajectories: Trajectories) -> "Intervals | None":
+        """Those of trajectories with inputs, in standard deviations; None where either kind is scarce."""
         pairs, found = trajectories.arrays(), []
         scale = np.nanstd(np.concatenate([x for _, x in pairs]), axis=0)
         scale = np.where(scale > 0.0, scale, 1.0)
@@ -117,7 +90,10 @@ class _Intervals(NamedTuple):
         return bool(explained > max(_GAIN * missed[~switching].mean(), _EXACT**2))
 
     def are_early(self) -> bool:
-        """Whether switches in one direction are early in the mean, by weighted least squares."""
+        """Whether switches in one direction are early in the mean, by weighted least squares.
+
+        Noise hides that less, of a field that does not make up for it, as one fitted to `stretches`.
+        """
         variance = np.mean(self.apart[-1][~self.switching] ** 2, axis=0) + _EXACT**2
         for change in np.unique(self.changes[self.switching], axis=0):
             own = (self.changes == change).all(axis=1)

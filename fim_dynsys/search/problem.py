@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.following import followed
 from fim_dynsys.regression.inputs import Inputs
@@ -94,6 +94,29 @@ class Search:
             extended = self.observations.extended_scale
             scaled = replace(scaled, beyond=in_units(scaled.beyond, extended, unit))
         return replace(self, restriction=scaled)
+
+    def restricted(
+        self, dictionary: Dictionary, coefficients: np.ndarray
+    ) -> tuple[Dictionary, np.ndarray, Restriction, np.ndarray]:
+        """What is known of the terms of another dictionary, beside those of the search.
+
+        Parameters
+        ----------
+        dictionary : Dictionary
+            Of a candidate.
+        coefficients : array (k, d)
+            Its own.
+
+        Returns
+        -------
+        (Dictionary of m terms, int array (k,), Restriction, array (m, d))
+            All terms, which of them are the candidate's, the restriction of all, and all coefficients.
+        """
+        assert self.restriction is not None
+        terms, (_, rows) = union([self.dictionary, dictionary])
+        values = np.zeros((len(terms), coefficients.shape[1]))
+        values[rows] = coefficients
+        return terms, rows, self.restriction.extended(self.dictionary, terms), values
 
     def _check_signs(self, knowledge: Knowledge, state_names: Sequence[str]) -> None:
         """Refuse nonnegative states that were negative: no field that keeps them so moves as these do."""

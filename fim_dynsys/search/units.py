@@ -89,13 +89,9 @@ def fitted_with_constraints(search: Search, found: Sequence[Candidate]) -> list[
     found : sequence of Candidate
         Of the same observations.
     """
-    assert search.restriction is not None
     out = []
     for item in found:
-        terms, (_, rows) = union([search.dictionary, item.dictionary])
-        known = search.restriction.extended(search.dictionary, terms)
-        coefficients = np.zeros((len(terms), search.observations.dim))
-        coefficients[rows] = item.coefficients
+        terms, rows, known, coefficients = search.restricted(item.dictionary, item.coefficients)
         polynomial = len(terms) == len(search.dictionary)
         whole = search.dictionary if polynomial else terms
         constrained = replace(

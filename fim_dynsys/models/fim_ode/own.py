@@ -338,16 +338,7 @@ class FIMODE(Asking, PretrainedModel):
         if found.exact_models:
             report["misses"] = found.exact_models[0].misses
             facts = question.facts(facts, found.search)
-            exact = exact_field(
-                found.exact_models[0],
-                seen,
-                question.order,
-                question.context,
-                report,
-                facts,
-                question.knowledge,
-                found.search.dictionary.degree,
-            )
+            exact = exact_field(found.exact_models[0], seen, question, report, facts)
             return question.with_deviation(exact, found) if found.closer else exact, None
         field = question.with_deviation(question.answer(best, report, facts, found.search), found)
         plain = question.is_plain and question.knowledge is None

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import block_diag
 
-from fim_dynsys.fields.terms import union
 from fim_dynsys.search.exact.models import TINY, ExactModel
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.restrictions import Restriction
@@ -26,11 +25,7 @@ def satisfying(model: ExactModel, search: Search) -> ExactModel | None:
     """
     if search.restriction is None:
         return model
-    item = model.item
-    terms, (_, rows) = union([search.dictionary, item.dictionary])
-    known = search.restriction.extended(search.dictionary, terms)
-    coefficients = np.zeros((len(terms), item.dictionary.dim))
-    coefficients[rows] = item.coefficients
+    _, rows, known, coefficients = search.restricted(model.item.dictionary, model.item.coefficients)
     tied = known.tied(coefficients != 0.0)
     if tied is None or not known.numbers(coefficients)[known.required].all():
         return None

@@ -107,6 +107,7 @@ class ExactSearch:
         self._fits: dict[bytes, ExactModel | None] = {}
         self._pruned: set[bytes] = set()
         self._as_samples: dict[bytes, bool] = {}  # whether models err as the samples do
+        self._allowed: dict[bytes, bool] = {}  # whether models satisfy the restriction
         self._varied: set[bytes] = set()  # models about which structures were sought
 
     @property
@@ -135,7 +136,13 @@ class ExactSearch:
     @property
     def allowed(self) -> list[ExactModel]:
         """The models that satisfy the restriction, with the numbers that they have without it."""
-        return [model for model in self.models if self._satisfying(model) is not None]
+        return [model for model in self.models if self._is_allowed(model)]
+
+    def _is_allowed(self, model: ExactModel) -> bool:
+        known = _identity(model)
+        if known not in self._allowed:
+            self._allowed[known] = self._satisfying(model) is not None
+        return self._allowed[known]
 
     def _satisfying(self, model: ExactModel) -> ExactModel | None:
         return satisfying(model, self.search)
@@ -220,6 +227,7 @@ class ExactSearch:
         self._fits.clear()
         self._pruned.clear()
         self._as_samples.clear()
+        self._allowed.clear()
         self._varied.clear()
 
     def _seek(self, functions: int, simpler: bool) -> None:
