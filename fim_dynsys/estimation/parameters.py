@@ -50,7 +50,7 @@ class Parameter:
     start : float or None
         Where one search begins, if that is known.
     otherwise : Parameter or None
-        The same without a start that the user named, which may be far off: fits that fail are made anew.
+        The same without a start that the user named, which may be far off: fits that fail try it, too.
     """
 
     name: str
